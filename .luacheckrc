@@ -1,0 +1,4 @@
+std = "lua54"
+unused_args = false
+max_line_length = false
+files["tests"] = { std = "+busted" }

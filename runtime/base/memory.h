@@ -1,0 +1,37 @@
+/* memory: the one allocator of the runtime: aligned, counted, failing on demand. */
+#ifndef OL_BASE_MEMORY_H
+#define OL_BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define OL_ALIGNMENT 64 /* bytes; a cache line and the widest vector */
+
+/* Allocates size bytes (0 allowed) aligned to OL_ALIGNMENT, or returns NULL. Not zeroed. */
+void *ol_alloc(size_t size);
+
+/* As ol_alloc, zeroed. Large blocks come zeroed from the system and cost nothing until touched. */
+void *ol_alloc_zero(size_t size);
+
+/* Releases a block of ol_alloc or ol_alloc_zero; NULL is allowed. */
+void ol_free(void *block);
+
+/* Allocates into *out and reports failure: "out of memory: N bytes for WHAT". */
+ol_status ol_alloc_for(ol_error *error, size_t size, const char *what, void **out);
+
+typedef struct ol_memory_stats {
+  int64_t live_bytes, live_blocks;   /* allocated now */
+  int64_t total_bytes, total_blocks; /* allocated since the start of the process */
+} ol_memory_stats;
+
+/* Reads the counters. */
+ol_memory_stats ol_memory_read(void);
+
+/* For tests: lets count allocations succeed and fails the one after them and, if persistent, all
+ * later ones too. A negative count switches the failing off. */
+void ol_memory_fail_after(int64_t count, bool persistent);
+
+#endif

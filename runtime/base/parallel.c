@@ -1,0 +1,30 @@
+/* parallel: the only file that knows OpenMP. */
+#include "base/parallel.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+
+int ol_threads(void) { return omp_get_max_threads(); }
+void ol_set_threads(int threads) { omp_set_num_threads(threads); }
+bool ol_in_parallel(void) { return omp_in_parallel(); }
+#else
+int ol_threads(void) { return 1; }
+void ol_set_threads(int threads) { (void)threads; }
+bool ol_in_parallel(void) { return false; }
+#endif
+
+void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
+  if (count <= 0) return;
+  int64_t chunks = (count + grain - 1) / grain;
+  if (chunks == 1 || ol_threads() == 1 || ol_in_parallel()) {
+    fn(0, count, context);
+    return;
+  }
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+  for (int64_t chunk = 0; chunk < chunks; chunk++) {
+    int64_t begin = chunk * grain, end = begin + grain;
+    fn(begin, end < count ? end : count, context);
+  }
+}

@@ -1,0 +1,32 @@
+/* rng: counter-based random numbers (Philox 4x32-10; Salmon et al., 2011, "Parallel random numbers:
+ * as easy as 1, 2, 3").
+ *
+ * Element i of a draw depends on (seed, stream, position + i) alone, so that any number of threads
+ * fills the same values. The state is these three numbers. */
+#ifndef OL_BASE_RNG_H
+#define OL_BASE_RNG_H
+
+#include <stdint.h>
+
+typedef struct ol_rng {
+  uint64_t seed;
+  uint32_t stream;   /* what the numbers are for: streams of one seed are independent */
+  uint64_t position; /* draws made so far, in blocks of four 32-bit numbers */
+} ol_rng;
+
+/* Four 32-bit random numbers of block `block` of a stream. */
+void ol_rng_block(uint64_t seed, uint32_t stream, uint64_t block, uint32_t out[4]);
+
+/* Fills with uniform numbers in [0, 1): 24 bits each (float) or 53 bits each (double). Advances. */
+void ol_rng_uniform_f32(ol_rng *rng, float *out, int64_t count);
+void ol_rng_uniform_f64(ol_rng *rng, double *out, int64_t count);
+
+/* Fills with standard normal numbers (Box and Muller, 1958). Advances. */
+void ol_rng_normal_f32(ol_rng *rng, float *out, int64_t count);
+void ol_rng_normal_f64(ol_rng *rng, double *out, int64_t count);
+
+/* Fills with integers uniform in low … high-1, without modulo bias beyond 2^-32 of the range.
+ * Requires low < high. Advances. */
+void ol_rng_integers(ol_rng *rng, int64_t low, int64_t high, int64_t *out, int64_t count);
+
+#endif

@@ -1,0 +1,28 @@
+/* vecmath: elementary functions over arrays, with the same bits on every instruction set.
+ *
+ * They are SLEEF's consistent variants without FMA (Sleef_cinz_*). Errors: 1.0 ulp, where SLEEF
+ * states it so; the float versions of rsqrt-like arithmetic are plain C elsewhere. y may be x. */
+#ifndef OL_BASE_VECMATH_H
+#define OL_BASE_VECMATH_H
+
+#include <stdint.h>
+
+#define OL_VECMATH_UNARY(X)                                                                        \
+  X(exp)                                                                                           \
+  X(expm1) X(log) X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh)   \
+      X(cosh) X(tanh) X(erf)
+
+#define OL_VECMATH_DECLARE(name)                                                                   \
+  void ol_v##name##_f32(int64_t count, const float *x, float *y);                                  \
+  void ol_v##name##_f64(int64_t count, const double *x, double *y);
+OL_VECMATH_UNARY(OL_VECMATH_DECLARE)
+#undef OL_VECMATH_DECLARE
+
+/* z[i] = x[i] to the power y[i]. */
+void ol_vpow_f32(int64_t count, const float *x, const float *y, float *z);
+void ol_vpow_f64(int64_t count, const double *x, const double *y, double *z);
+
+/* The instruction set in use: "avx512f", "avx", "sse2", "advsimd" or "scalar". */
+const char *ol_vecmath_isa(void);
+
+#endif

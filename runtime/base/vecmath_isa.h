@@ -1,0 +1,76 @@
+/* vecmath_isa: all functions of vecmath for one instruction set; a template, included once for
+ * each by vecmath.c. The includer defines
+ *   ISA      its name                 TARGET   the attribute that lets the compiler use it
+ *   FLANES, DLANES  floats and doubles a vector      SUFFIX   how SLEEF's names end */
+
+#if FLANES == 1
+typedef float JOIN(fvector_, ISA);
+typedef double JOIN(dvector_, ISA);
+#else
+typedef float JOIN(fvector_, ISA) __attribute__((vector_size(FLANES * sizeof(float))));
+typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(double))));
+#endif
+
+/* A vector at a time; the tail is padded with ones, where every function here is defined. */
+#define UNARY(name, width, type, LANES, vector, sleef)                                             \
+  TARGET extern vector sleef(vector);                                                              \
+  TARGET static void JOIN(name##_##width##_, ISA)(int64_t count, const type *x, type *y) {         \
+    for (int64_t i = 0; i < count; i += LANES) {                                                   \
+      vector v;                                                                                    \
+      if (count - i >= LANES) {                                                                    \
+        memcpy(&v, x + i, sizeof v);                                                               \
+        v = sleef(v);                                                                              \
+        memcpy(y + i, &v, sizeof v);                                                               \
+      } else {                                                                                     \
+        type tail[LANES];                                                                          \
+        for (int64_t k = 0; k < LANES; k++) tail[k] = i + k < count ? x[i + k] : 1;                \
+        memcpy(&v, tail, sizeof v);                                                                \
+        v = sleef(v);                                                                              \
+        memcpy(y + i, &v, (size_t)(count - i) * sizeof(type));                                     \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+#define BINARY(name, width, type, LANES, vector, sleef)                                            \
+  TARGET extern vector sleef(vector, vector);                                                      \
+  TARGET static void JOIN(name##_##width##_, ISA)(int64_t count, const type *x, const type *y,     \
+                                                  type *z) {                                       \
+    for (int64_t i = 0; i < count; i += LANES) {                                                   \
+      int64_t rest = count - i < LANES ? count - i : LANES;                                        \
+      type a[LANES], b[LANES];                                                                     \
+      for (int64_t k = 0; k < LANES; k++) {                                                        \
+        a[k] = k < rest ? x[i + k] : 1;                                                            \
+        b[k] = k < rest ? y[i + k] : 1;                                                            \
+      }                                                                                            \
+      vector v, w;                                                                                 \
+      memcpy(&v, a, sizeof v);                                                                     \
+      memcpy(&w, b, sizeof w);                                                                     \
+      v = sleef(v, w);                                                                             \
+      memcpy(z + i, &v, (size_t)rest * sizeof(type));                                              \
+    }                                                                                              \
+  }
+
+#define BOTH(DEFINE, name)                                                                         \
+  DEFINE(name, f32, float, FLANES, JOIN(fvector_, ISA),                                            \
+         JOIN5(Sleef_cinz_, name, f, FLANES, SUFFIX))                                              \
+  DEFINE(name, f64, double, DLANES, JOIN(dvector_, ISA),                                           \
+         JOIN5(Sleef_cinz_, name, d, DLANES, SUFFIX))
+#define DEFINE_UNARY(name) BOTH(UNARY, name)
+#define ENTRY(name)        .name##_f32 = JOIN(name##_f32_, ISA), .name##_f64 = JOIN(name##_f64_, ISA),
+
+OL_VECMATH_UNARY(DEFINE_UNARY)
+BOTH(BINARY, pow)
+
+static const vecmath_table JOIN(table_, ISA) = { .isa = STRING(ISA),
+                                                 OL_VECMATH_UNARY(ENTRY) ENTRY(pow) };
+
+#undef ENTRY
+#undef DEFINE_UNARY
+#undef BOTH
+#undef BINARY
+#undef UNARY
+#undef ISA
+#undef TARGET
+#undef FLANES
+#undef DLANES
+#undef SUFFIX
