@@ -1,0 +1,69 @@
+/* blas: calls CBLAS, and asks the loaded library about itself. */
+#define _GNU_SOURCE /* dladdr */
+#include "tensor/blas.h"
+
+#include <cblas.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/parallel.h"
+
+/* OpenBLAS's own functions; absent (NULL) in other libraries. */
+#pragma weak openblas_get_config
+#pragma weak openblas_get_parallel
+#pragma weak openblas_set_num_threads
+extern char *openblas_get_config(void);
+extern int openblas_get_parallel(void);
+extern void openblas_set_num_threads(int threads);
+
+/* Whether rows are dense and apart. A size of 1 makes its stride meaningless. */
+static bool by_rows(int64_t rows, int64_t cols, int64_t row, int64_t col) {
+  return (cols <= 1 || col == 1) && (rows <= 1 || row >= (cols > 1 ? cols : 1));
+}
+
+bool ol_blas_accepts(int64_t rows, int64_t cols, int64_t row, int64_t col) {
+  if (rows > INT_MAX || cols > INT_MAX || row > INT_MAX || col > INT_MAX) return false;
+  return by_rows(rows, cols, row, col) || by_rows(cols, rows, col, row);
+}
+
+/* The leading dimension: the larger stride, at least the length of what it steps over. */
+static int leading(int64_t rows, int64_t cols, ol_matrix matrix, bool trans) {
+  int64_t stride = trans ? matrix.col : matrix.row, least = trans ? rows : cols;
+  if ((trans ? cols : rows) <= 1 || stride < least) stride = least;
+  return (int)(stride > 0 ? stride : 1);
+}
+
+#define GEMM(cblas, type)                                                                          \
+  cblas(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m,     \
+        (int)n, (int)k, (type)alpha, a.data, lda, b.data, ldb, (type)beta, c.data, ldc)
+
+void ol_blas_gemm(ol_dtype dtype, int64_t m, int64_t n, int64_t k, double alpha, ol_matrix a,
+                  ol_matrix b, double beta, ol_matrix c) {
+  if (m == 0 || n == 0) return;
+  bool ta = !by_rows(m, k, a.row, a.col), tb = !by_rows(k, n, b.row, b.col);
+  int lda = leading(m, k, a, ta), ldb = leading(k, n, b, tb), ldc = leading(m, n, c, false);
+  if (dtype == OL_F32)
+    GEMM(cblas_sgemm, float);
+  else
+    GEMM(cblas_dgemm, double);
+}
+
+const char *ol_blas_config(void) {
+  return openblas_get_config ? openblas_get_config() : "CBLAS (not OpenBLAS)";
+}
+
+const char *ol_blas_threading(void) {
+  static const char *const names[] = { "serial", "pthread", "openmp" };
+  int kind = openblas_get_parallel ? openblas_get_parallel() : -1;
+  return kind >= 0 && kind <= 2 ? names[kind] : "unknown";
+}
+
+const char *ol_blas_path(void) {
+  Dl_info info;
+  return dladdr((void *)cblas_sgemm, &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+void ol_blas_set_threads(int threads) {
+  if (openblas_set_num_threads) openblas_set_num_threads(threads > 0 ? threads : ol_threads());
+}
