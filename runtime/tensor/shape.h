@@ -6,6 +6,7 @@
 #define OL_TENSOR_SHAPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
