@@ -7,15 +7,15 @@
 
 typedef enum ol_status {
   OL_OK = 0,
-  OL_MEMORY,      /* an allocation failed */
-  OL_ARGUMENT,    /* a value that the function does not take */
-  OL_SHAPE,       /* shapes that do not fit each other or the operation */
-  OL_DTYPE,       /* a dtype that the function does not take */
-  OL_RANGE,       /* an index or position outside its bounds */
-  OL_STATE,       /* a call that is not allowed at this time */
-  OL_NONFINITE,   /* NaN or infinity where a finite number was wanted */
-  OL_FILE,        /* a file that cannot be read or written, or is malformed */
-  OL_INTERRUPTED, /* the user asked to stop */
+  OL_MEMORY,    /* an allocation failed */
+  OL_ARGUMENT,  /* a value that the function does not take */
+  OL_SHAPE,     /* shapes that do not fit each other or the operation */
+  OL_DTYPE,     /* a dtype that the function does not take */
+  OL_RANGE,     /* an index or position outside its bounds */
+  OL_STATE,     /* a call that is not allowed at this time */
+  OL_NONFINITE, /* NaN or infinity where a finite number was wanted */
+  OL_FILE,      /* a file that cannot be read or written, or is malformed */
+  OL_CALLBACK,  /* a function of the script failed; whoever called it holds its error */
 } ol_status;
 
 #define OL_ERROR_SIZE 1024

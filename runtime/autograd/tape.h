@@ -1,0 +1,53 @@
+/* tape: records ops and walks them backwards.
+ *
+ * A recorded op is a node; it holds what backward reads and points to the nodes (or leaves) that
+ * its inputs came from. Tensors point to the node that made them; nothing points back, so that
+ * reference counts free the graph. There is no double backward: gradients have no history. */
+#ifndef OL_AUTOGRAD_TAPE_H
+#define OL_AUTOGRAD_TAPE_H
+
+#include "autograd/op.h"
+
+/* Runs op.forward on call->arg and records it where a gradient can flow. On success call->out holds
+ * one reference each; call->kept is released. */
+ol_status ol_apply(ol_error *error, const ol_op *op, ol_call *call);
+
+/* Whether ops are recorded (true at first), of this thread. */
+bool ol_recording(void);
+void ol_set_recording(bool on);
+
+/* Computes the gradients of tensor with respect to all leaves and adds them to their grad. seed is
+ * the gradient of tensor itself, of its shape and dtype; NULL for ones where tensor has one
+ * element. Saved tensors are freed on the way unless retain. On failure no leaf has changed. */
+ol_status ol_backward(ol_error *error, ol_tensor *tensor, ol_tensor *seed, bool retain);
+
+/* Makes a leaf want a gradient or not. Fails for a tensor that is not a leaf, or does not compute
+ * (bfloat16, integers). */
+ol_status ol_set_requires_grad(ol_error *error, ol_tensor *tensor, bool on);
+
+/* Whether a tensor was not made by a recorded op. */
+static inline bool ol_is_leaf(const ol_tensor *tensor) { return tensor->node == NULL; }
+
+/* The gradient of a leaf when it is present, else NULL; borrowed. */
+static inline ol_tensor *ol_grad(const ol_tensor *tensor) {
+  return tensor->has_grad ? tensor->grad : NULL;
+}
+
+/* Makes the gradient absent; its memory is kept for the next one. */
+static inline void ol_zero_grad(ol_tensor *tensor) { tensor->has_grad = false; }
+
+/* Sets the gradient of a leaf to a copy of gradient (same shape and dtype), or to absent (NULL). */
+ol_status ol_set_grad(ol_error *error, ol_tensor *tensor, ol_tensor *gradient);
+
+/* A function that sees the gradient of a tensor during backward, after all its contributions. It
+ * may hand over another gradient of the same shape and dtype in *replacement. */
+typedef struct ol_hook {
+  ol_object object;
+  ol_status (*call)(struct ol_hook *self, ol_error *error, ol_tensor *gradient,
+                    ol_tensor **replacement);
+} ol_hook;
+
+/* The name of the op that made tensor, or NULL for a leaf. */
+const char *ol_made_by(const ol_tensor *tensor);
+
+#endif

@@ -1,0 +1,13 @@
+/* families: every family of ops, in the order of the documentation. To add one, add it here. */
+#ifndef OL_OPS_FAMILIES_H
+#define OL_OPS_FAMILIES_H
+
+#include "ops/registry.h"
+
+#define OL_FAMILIES(X)          X(activation)
+
+#define OL_DECLARE_FAMILY(name) extern const ol_family ol_##name##_ops;
+OL_FAMILIES(OL_DECLARE_FAMILY)
+#undef OL_DECLARE_FAMILY
+
+#endif
