@@ -1,66 +1,146 @@
-# optlua: build, test, install. Everything is made in build/.
-#   make            build/optlua, the loadable module and the static library
-#   make demo       set up, build, train the quickstart
-#   make test       set up, build, run every test
-# Options: CC=clang  OPENMP=0  SANITIZE=address,undefined  BUILD=dir  BLAS_CFLAGS=… BLAS_LIBS=…
+# optlua: `make help` lists what can be made. Everything is made in build/.
 
+# Options:  CC=clang  OPENMP=0  SANITIZE=address,undefined  BUILD=folder  V=1 (shows commands)
+#           CFLAGS  LDFLAGS  BLAS_CFLAGS  BLAS_LIBS  LUA_CFLAGS  LUA_LIBS
 BUILD ?= build
-OPENMP ?= 1
-MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
+PREFIX ?= /usr/local
+ifeq ($(origin CC),default)
+CC = gcc
+endif
 
-# OpenBLAS's OpenMP build shares the thread team of our own loops; the rpath makes sure that it, and
-# not another flavour, is the one that is loaded.
-OPENBLAS_DIR ?= $(wildcard /usr/lib/$(MULTIARCH)/openblas-openmp)
-BLAS_CFLAGS ?= $(addprefix -I/usr/include/$(MULTIARCH)/,$(notdir $(OPENBLAS_DIR)))
-BLAS_LIBS ?= $(addprefix -L,$(OPENBLAS_DIR)) $(addprefix -Wl$(comma)-rpath$(comma),$(OPENBLAS_DIR)) -lopenblas
+# clang's OpenMP would be a second team of threads beside OpenBLAS's, which is gcc's.
+OPENMP ?= $(if $(findstring clang,$(CC)),0,1)
+
+# OpenBLAS's OpenMP build shares the threads of our own loops; the rpath makes sure that it, and not
+# another flavour, is loaded. Tools are asked late, when they are needed: setup may install them.
 comma := ,
-
+MULTIARCH = $(shell $(CC) -print-multiarch)
+OPENBLAS ?= /usr/lib/$(MULTIARCH)/openblas-openmp
+BLAS_CFLAGS ?= -I/usr/include/$(MULTIARCH)/openblas-openmp
+BLAS_LIBS ?= -L$(OPENBLAS) -Wl$(comma)-rpath$(comma)$(OPENBLAS) -lopenblas
 LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4)
 LUA_LIBS ?= $(shell pkg-config --libs lua5.4)
+LIBS = $(BLAS_LIBS) -lsleef -ljansson -lz -lm
 
-WARNINGS := -Wall -Wextra -Wshadow -Werror
-CFLAGS ?= -O3 -g
-override CFLAGS += -std=gnu11 $(WARNINGS) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-trapping-math
-override CPPFLAGS += -Iruntime -MMD -MP $(LUA_CFLAGS) $(BLAS_CFLAGS)
-LDLIBS := $(BLAS_LIBS) -lsleef -ljansson -lz -lm
-ifeq ($(OPENMP),1)
-  override CFLAGS += -fopenmp
-  override LDFLAGS += -fopenmp
-endif
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+  -Wno-missing-field-initializers -Werror
+FLAGS := -std=gnu11 $(WARNINGS) -Iruntime -fPIC -fvisibility=hidden \
+  -ffp-contract=off -fno-math-errno -fno-trapping-math
+MODE := $(if $(filter 1,$(OPENMP)),-fopenmp)
 ifdef SANITIZE
-  override CFLAGS += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -O1
-  override LDFLAGS += -fsanitize=$(SANITIZE)
+MODE += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+FLAGS += -fno-omit-frame-pointer -DOL_NO_CLONES # clones are chosen before the sanitizers are there
+CFLAGS ?= -O1 -g
 endif
+CFLAGS ?= -O3 -g
+COMPILE = $(CC) $(FLAGS) $(MODE) $(CPPFLAGS) $(CFLAGS)
 
 CORE_FLOORS := base tensor autograd ops rule optim io
-CORE := $(foreach floor,$(CORE_FLOORS),$(wildcard runtime/$(floor)/*.c))
-BIND := $(wildcard runtime/bind/*.c)
-MAIN := $(wildcard runtime/main/*.c)
-objects = $(patsubst runtime/%.c,$(BUILD)/obj/%.o,$(1))
-
+objects = $(patsubst runtime/%.c,$(BUILD)/obj/%.o,$(wildcard $(1:%=runtime/%/*.c)))
+CORE := $(call objects,$(CORE_FLOORS))
+BIND := $(call objects,bind)
+MAIN := $(call objects,main)
 LIBRARY := $(BUILD)/liboptlua.a
 MODULE := $(BUILD)/lib/optlua/core.so
 PROGRAM := $(BUILD)/optlua
 
-.PHONY: all clean test spec
-all: $(PROGRAM) $(MODULE) $(LIBRARY)
+SPECS := $(wildcard tests/*_spec.lua)
+QUICK_SPECS := $(wildcard tests/tensor_spec.lua)
+C_TESTS := $(patsubst tests/c/%.c,$(BUILD)/test/%,$(wildcard tests/c/*_test.c))
+RUN_TESTS = lua5.4 tests/run.lua --build=$(BUILD) $(if $(SANITIZE),--lua=$(PROGRAM))
+ASAN = $(MAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined
 
-$(BUILD)/obj/%.o: runtime/%.c
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+# All processors unless told otherwise; one thing after another when something is taken away.
+MAKEFLAGS += --no-print-directory
+ifeq ($(MAKELEVEL)$(filter clean uninstall,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+ifneq ($(V),1)
+.SILENT:
+endif
 
-$(LIBRARY): $(call objects,$(CORE))
-	@rm -f $@
-	$(AR) rcs $@ $^
+.PHONY: all help setup demo test spec test-asan test-asan-quick lint layers docs bench
+.PHONY: install uninstall clean FORCE
 
-$(MODULE): $(call objects,$(BIND)) $(LIBRARY)
-	@mkdir -p $(@D)
-	$(CC) -shared $(LDFLAGS) $(call objects,$(BIND)) $(LIBRARY) $(LDLIBS) -o $@
+all: $(if $(MAIN),$(PROGRAM)) $(if $(BIND),$(MODULE)) $(LIBRARY) ## the interpreter, the loadable module, the static library
 
-$(PROGRAM): $(call objects,$(MAIN) $(BIND)) $(LIBRARY)
-	$(CC) $(LDFLAGS) $^ $(LDLIBS) $(LUA_LIBS) -ledit -o $@
+help: ## this list
+	sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
+	sed -n '/^# Options/,/^#    /s/^# / /p' $(MAKEFILE_LIST)
 
-clean:
+setup: ## installs what is missing (Debian 12 and 13)
+	scripts/setup
+
+demo: setup all ## sets up, builds, trains a network on handwritten digits
+	$(PROGRAM) scripts/01_quickstart.lua
+
+test: setup all $(C_TESTS) ## sets up, builds, runs every test
+	$(RUN_TESTS) $(C_TESTS) $(SPECS)
+
+spec: all ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
+	$(RUN_TESTS) --verbose $(if $(FILTER),--filter='$(FILTER)') $(FILE)
+
+test-asan: ## the tests under the address, leak and undefined behaviour sanitizers
+	$(ASAN) test SPECS='$(filter-out tests/install_spec.lua,$(SPECS))'
+
+test-asan-quick: ## the C tests and a few specs of them
+	$(ASAN) test SPECS='$(QUICK_SPECS)'
+
+lint: layers ## warnings of two compilers, luacheck, clang-format, shell syntax, layers
+	scripts/setup lint
+	FLAGS='$(FLAGS) $(LUA_CFLAGS) $(BLAS_CFLAGS)' scripts/dev/lint.sh
+
+layers: setup ## proves that each file includes only its own floor and lower ones
+	lua5.4 scripts/dev/layers.lua
+
+docs: all ## writes the reference from the registries and doc comments
+	$(PROGRAM) scripts/dev/docs.lua
+
+bench: all ## measures ratios to floors of the same run
+	$(PROGRAM) scripts/bench/run.lua
+
+install: all ## PREFIX=/usr/local DESTDIR=
+	LIBS='$(MODE) $(LIBS)' scripts/dev/install.sh install '$(DESTDIR)$(PREFIX)' $(BUILD)
+
+uninstall: ## PREFIX=/usr/local DESTDIR=
+	scripts/dev/install.sh uninstall '$(DESTDIR)$(PREFIX)'
+
+clean: ## removes build/
 	rm -rf $(BUILD)
 
--include $(patsubst %.o,%.d,$(call objects,$(CORE) $(BIND) $(MAIN)))
+# Whoever is made by `make demo` or `make test` waits until the tools are there, and is made anew when
+# the way it is made has changed.
+$(CORE) $(BIND) $(MAIN) $(C_TESTS): $(BUILD)/flags $(if $(filter demo test,$(MAKECMDGOALS)),| setup)
+$(BUILD)/flags: FORCE
+	mkdir -p $(@D)
+	echo '$(COMPILE) $(LDFLAGS)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS)' >$@
+
+# Two floors see Lua's headers, one file those of BLAS.
+$(BIND) $(MAIN): private FLAGS += $(LUA_CFLAGS)
+$(BUILD)/obj/tensor/blas.o: private FLAGS += $(BLAS_CFLAGS)
+
+$(BUILD)/obj/%.o: runtime/%.c
+	echo "  CC    $<"
+	mkdir -p $(@D)
+	$(COMPILE) -MMD -MP -c $< -o $@
+
+$(LIBRARY): $(CORE)
+	echo "  AR    $@"
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(MODULE): $(BIND) $(LIBRARY)
+	echo "  LINK  $@"
+	mkdir -p $(@D)
+	$(CC) -shared $(MODE) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(PROGRAM): $(MAIN) $(BIND) $(LIBRARY)
+	echo "  LINK  $@"
+	$(CC) $(MODE) $(LDFLAGS) $^ $(LIBS) $(LUA_LIBS) -ledit -o $@
+
+$(BUILD)/test/%: tests/c/%.c tests/c/check.h $(LIBRARY)
+	echo "  CC    $<"
+	mkdir -p $(@D)
+	$(COMPILE) $(LDFLAGS) $< $(LIBRARY) $(LIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(CORE) $(BIND) $(MAIN))

@@ -1,0 +1,94 @@
+/* memory: alignment, counters, failing on demand. */
+#include "base/memory.h"
+
+#include "check.h"
+
+static void blocks_are_aligned(void) {
+  for (size_t size = 0; size < 300; size += 7) {
+    char *block = ol_alloc(size);
+    CHECK(block && (uintptr_t)block % OL_ALIGNMENT == 0);
+    if (block) memset(block, 0xa5, size);
+    ol_free(block);
+  }
+  ol_free(NULL);
+}
+
+static void zeroed_blocks_are_zero(void) {
+  enum { SIZE = 1 << 20 };
+  unsigned char *block = ol_alloc_zero(SIZE);
+  size_t zeros = 0;
+  while (block && zeros < SIZE && block[zeros] == 0) zeros++;
+  CHECK_EQUAL(zeros, SIZE);
+  ol_free(block);
+}
+
+static void counters_follow(void) {
+  ol_memory_stats before = ol_memory_read();
+  void *one = ol_alloc(100), *two = ol_alloc_zero(28);
+  ol_memory_stats during = ol_memory_read();
+  CHECK_EQUAL(during.live_bytes - before.live_bytes, 128);
+  CHECK_EQUAL(during.live_blocks - before.live_blocks, 2);
+  ol_free(one);
+  ol_free(two);
+  ol_memory_stats after = ol_memory_read();
+  CHECK_EQUAL(after.live_bytes, before.live_bytes);
+  CHECK_EQUAL(after.live_blocks, before.live_blocks);
+  CHECK_EQUAL(after.total_bytes - before.total_bytes, 128);
+  CHECK_EQUAL(after.total_blocks - before.total_blocks, 2);
+}
+
+/* Writes which of the next four allocations succeed, as "yynn". */
+static void pattern_of_four(char out[5]) {
+  for (int i = 0; i < 4; i++) {
+    void *block = ol_alloc(8);
+    out[i] = block ? 'y' : 'n';
+    ol_free(block);
+  }
+  out[4] = '\0';
+}
+
+static void fails_on_demand(void) {
+  char pattern[5];
+  ol_memory_fail_after(2, false);
+  pattern_of_four(pattern);
+  CHECK_STRING(pattern, "yyny");
+  ol_memory_fail_after(0, false);
+  pattern_of_four(pattern);
+  CHECK_STRING(pattern, "nyyy");
+  ol_memory_fail_after(1, true);
+  pattern_of_four(pattern);
+  CHECK_STRING(pattern, "ynnn");
+  ol_memory_fail_after(-1, false);
+  pattern_of_four(pattern);
+  CHECK_STRING(pattern, "yyyy");
+}
+
+static void failures_are_reported(void) {
+  ol_error error = { 0 };
+  int marker;
+  void *out = &marker;
+  ol_memory_fail_after(0, false);
+  CHECK_EQUAL(ol_alloc_for(&error, 24, "a test", &out), OL_MEMORY);
+  CHECK_EQUAL(error.status, OL_MEMORY);
+  CHECK_STRING(error.message, "out of memory: 24 bytes for a test");
+  CHECK(out == &marker);
+  CHECK_EQUAL(ol_alloc_for(&error, 24, "a test", &out), OL_OK);
+  CHECK(out != &marker);
+  ol_free(out);
+}
+
+static void absurd_sizes_fail(void) {
+  CHECK(ol_alloc(SIZE_MAX) == NULL);
+  CHECK(ol_alloc(SIZE_MAX / 2) == NULL);
+  CHECK(ol_alloc_zero(SIZE_MAX - 64) == NULL);
+}
+
+int main(void) {
+  blocks_are_aligned();
+  zeroed_blocks_are_zero();
+  counters_follow();
+  fails_on_demand();
+  failures_are_reported();
+  absurd_sizes_fail();
+  return check_summary();
+}
