@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under AddressSanitizer all of a malloc but the payload is poisoned, so that it sees each byte
+ * that is touched before or behind a block. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size)   ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 /* A block is a malloc of header and payload; the header ends where the payload begins, at the
  * first aligned address that leaves room for it. */
 typedef struct header {
@@ -39,6 +48,8 @@ static void *allocate(size_t size, bool zero) {
   uintptr_t start = (uintptr_t)base + extra;
   header *block = (header *)(start - start % OL_ALIGNMENT);
   block[-1] = (header){ .base = base, .size = size };
+  ASAN_POISON_MEMORY_REGION(base, size + extra);
+  ASAN_UNPOISON_MEMORY_REGION(block, size);
   count((int64_t)size, 1);
   return block;
 }
@@ -50,6 +61,7 @@ void *ol_alloc_zero(size_t size) { return allocate(size, true); }
 void ol_free(void *block) {
   if (!block) return;
   header *own = (header *)block - 1;
+  ASAN_UNPOISON_MEMORY_REGION(own, sizeof *own);
   count(-(int64_t)own->size, -1);
   free(own->base);
 }

@@ -11,8 +11,8 @@
   X(exp)                                                                                           \
   X(expm1)                                                                                         \
   X(log)                                                                                           \
-  X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh)   \
-      X(erf)
+  X(log1p)                                                                                         \
+  X(log2) X(log10) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(erf)
 
 #define OL_VECMATH_DECLARE(name)                                                                   \
   void ol_v##name##_f32(int64_t count, const float *x, float *y);                                  \

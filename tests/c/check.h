@@ -1,5 +1,5 @@
-/* check: what a C test needs. A failed check says where and what and the test goes on; main ends with
- * `return check_summary();`, which prints "N passed, N failed" as tests/run.lua wants it. */
+/* check: what a C test needs. A failed check says where and what and the test goes on; main ends
+ * with `return check_summary();`, which prints "N passed, N failed" as tests/run.lua wants it. */
 #ifndef OL_TESTS_CHECK_H
 #define OL_TESTS_CHECK_H
 

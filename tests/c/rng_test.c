@@ -1,7 +1,7 @@
 /* rng: Philox's known answers, values fixed for ever, and the same ones on any number of threads.
  *
- * Golden numbers come from an independent implementation of Philox 4x32-10 in Python that agrees with
- * the known answers of Random123 1.14 (kat_vectors). */
+ * Golden numbers come from an independent implementation of Philox 4x32-10 in Python that agrees
+ * with the known answers of Random123 1.14 (kat_vectors). */
 #include "base/rng.h"
 
 #include <math.h>

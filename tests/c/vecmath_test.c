@@ -20,14 +20,14 @@ typedef struct function {
   double low, high;
 } function;
 
-#define FUNCTION(name, low, high) { #name, ol_v##name##_f32, ol_v##name##_f64, name##l, low, high }
+#define FUNCTION(name) #name, ol_v##name##_f32, ol_v##name##_f64, name##l
 static const function functions[] = {
-  FUNCTION(exp, -87, 88),   FUNCTION(expm1, -80, 88), FUNCTION(log, 1e-30, 4),
-  FUNCTION(log1p, -0.9, 9), FUNCTION(log2, 1e-30, 4), FUNCTION(log10, 1e-30, 4),
-  FUNCTION(sin, -100, 100), FUNCTION(cos, -100, 100), FUNCTION(tan, -100, 100),
-  FUNCTION(asin, -1, 1),    FUNCTION(acos, -1, 1),    FUNCTION(atan, -20, 20),
-  FUNCTION(sinh, -80, 80),  FUNCTION(cosh, -80, 80),  FUNCTION(tanh, -9, 9),
-  FUNCTION(erf, -4, 4),
+  { FUNCTION(exp), -87, 88 },   { FUNCTION(expm1), -80, 88 }, { FUNCTION(log), 1e-30, 4 },
+  { FUNCTION(log1p), -0.9, 9 }, { FUNCTION(log2), 1e-30, 4 }, { FUNCTION(log10), 1e-30, 4 },
+  { FUNCTION(sin), -100, 100 }, { FUNCTION(cos), -100, 100 }, { FUNCTION(tan), -100, 100 },
+  { FUNCTION(asin), -1, 1 },    { FUNCTION(acos), -1, 1 },    { FUNCTION(atan), -20, 20 },
+  { FUNCTION(sinh), -80, 80 },  { FUNCTION(cosh), -80, 80 },  { FUNCTION(tanh), -9, 9 },
+  { FUNCTION(erf), -4, 4 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -116,7 +116,8 @@ static uint64_t all_bits(void) {
   return mix(mix(hash, z64, sizeof z64), z32, sizeof z32);
 }
 
-/* Runs this program with OPTLUA_ISA set; it prints the instruction set that it took and its hash. */
+/* Runs this program with OPTLUA_ISA set; it prints the instruction set that it took and its hash.
+ */
 static void same_bits_under(const char *program, const char *isa) {
   char command[4096], taken[32] = "";
   unsigned long long hash = 0;

@@ -1,0 +1,28 @@
+#!/bin/sh
+# lint: C with the warnings of gcc and clang and by clang-format, Lua by luacheck, shell by itself. Goes
+# on after a failure, to report them all. `make lint` calls it with the compilers' FLAGS.
+set -u
+
+sources=$(find runtime tests/c -name '*.c')
+headers=$(find runtime tests/c -name '*.h')
+status=0
+
+# check TITLE COMMAND… < files: runs the command on the files, spread over all processors.
+check() {
+  title=$1; shift
+  if xargs -P "$(nproc)" -n 8 "$@"; then echo "lint: $title: fine"; else
+    echo "lint: $title: FAILED" >&2
+    status=1
+  fi
+}
+
+# shellcheck disable=SC2086
+{
+  echo "$sources" | check gcc gcc -fsyntax-only -Itests/c $FLAGS -fopenmp
+  echo "$sources" | check clang clang -fsyntax-only -Itests/c $FLAGS
+  echo "$sources $headers" | check clang-format clang-format --dry-run -Werror
+  find lua scripts tests -name '*.lua' | check luacheck -n 1000 luacheck -q --no-color
+  find scripts -name '*.sh' -o -name setup | check 'shell syntax' -n 1 sh -n
+  echo .ci/run | check 'shell syntax of CI' bash -n
+}
+exit $status
