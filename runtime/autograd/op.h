@@ -77,6 +77,7 @@ typedef struct ol_back {
   const ol_shape *const *shape; /* of each input */
   const ol_dtype *dtype;        /* of each input */
   const bool *needs;            /* whether input i wants a gradient */
+  ol_tensor *const *leaf;       /* input i where it is a leaf, else NULL; for ol_back_new */
   ol_tensor **grad; /* to be made where needed: one reference each. Of the input's shape,
                        or of one that it broadcasts to: the tape sums it back. NULL: zero */
 } ol_back;

@@ -47,6 +47,31 @@ typedef struct ol_hook {
                     ol_tensor **replacement);
 } ol_hook;
 
+/* Sets the hook of a tensor that requires a gradient, leaf or not; NULL removes it. Takes a
+ * reference. */
+ol_status ol_set_hook(ol_error *error, ol_tensor *tensor, ol_hook *hook);
+
+/* The hook of a tensor, or NULL; borrowed. */
+ol_hook *ol_hook_of(const ol_tensor *tensor);
+
+/* A differentiable function that is not an op of the registry: backward fills back->grad from
+ * back->grad_out; back->arg, out and kept are NULL. It owns what it needs. */
+typedef struct ol_function {
+  ol_object object;
+  const char *name; /* lives as long as the function */
+  ol_status (*backward)(struct ol_function *self, ol_error *error, ol_back *back);
+} ol_function;
+
+/* Records that outputs (new tensors without history) were made by function from inputs. Nothing
+ * happens when nothing is to be recorded. Takes a reference to function. */
+ol_status ol_record(ol_error *error, ol_function *function, ol_tensor *const *inputs, int count,
+                    ol_tensor *const *outputs, int output_count);
+
+/* For backward functions: makes an uninitialised contiguous tensor for back->grad[input], of the
+ * input's shape and dtype. Where the gradient is the first one of a leaf it is the leaf's own
+ * memory, which saves a copy. */
+ol_status ol_back_new(ol_error *error, ol_back *back, int input, ol_tensor **out);
+
 /* The name of the op that made tensor, or NULL for a leaf. */
 const char *ol_made_by(const ol_tensor *tensor);
 

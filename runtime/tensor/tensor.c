@@ -10,7 +10,7 @@ static void destroy(ol_object *object) {
   ol_release(self->storage);
   ol_release(self->grad);
   ol_object_release(self->node);
-  ol_object_release(self->hooks);
+  ol_object_release(self->hook);
   ol_free(self);
 }
 

@@ -25,7 +25,9 @@ struct ol_tensor {
   int output;         /* which output of node this is */
   ol_object *node;    /* the recorded op that made this tensor, or NULL: a leaf */
   ol_tensor *grad;
-  ol_object *hooks; /* called with the gradient of this tensor; owned by the binding */
+  ol_tensor *pending; /* of a leaf, during backward: the sum of its contributions so far */
+  int64_t awaited;    /* of a leaf, during backward: contributions that are still to come */
+  ol_object *hook;    /* of a leaf: an ol_hook */
 };
 
 /* Makes a contiguous tensor; its elements are not initialised. */

@@ -1,0 +1,364 @@
+/* backward: walks the recorded graph from one tensor to the leaves.
+ *
+ * Nodes are visited in reverse order of recording, so that each has all its contributions when its
+ * turn comes. Leaves collect theirs in `pending`, and take them over only when everything has
+ * succeeded. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/node.h"
+#include "base/memory.h"
+#include "tensor/accumulate.h"
+
+static _Thread_local uint64_t visits; /* number of the last walk */
+
+/* A growing list of references. */
+typedef struct list {
+  void **item;
+  int64_t count, capacity;
+} list;
+
+/* One walk. */
+typedef struct walk {
+  uint64_t visit;
+  list nodes;  /* reached; then sorted, last recorded first */
+  list leaves; /* reached */
+  int inputs;  /* the most that any node has */
+} walk;
+
+static ol_status append(ol_error *error, list *l, void *item) {
+  if (l->count == l->capacity) {
+    int64_t capacity = l->capacity ? 2 * l->capacity : 32;
+    void *grown;
+    OL_TRY(ol_alloc_for(error, (size_t)capacity * sizeof *l->item, "backward", &grown));
+    if (l->count) memcpy(grown, l->item, (size_t)l->count * sizeof *l->item);
+    ol_free(l->item);
+    l->item = grown;
+    l->capacity = capacity;
+  }
+  l->item[l->count++] = item;
+  return OL_OK;
+}
+
+static ol_status reach_node(ol_error *error, walk *w, ol_node *node) {
+  if (node->visit == w->visit) return OL_OK;
+  if (node->spent)
+    return ol_fail(error, OL_STATE,
+                   "backward: the graph of this tensor was freed by an earlier backward; pass "
+                   "{ retain_graph = true } to that one");
+  for (int i = 0; i < OL_MAX_OUTPUTS; i++)
+    if (node->grad[i])
+      return ol_fail(error, OL_STATE,
+                     "backward: called from inside a backward that is using the same graph");
+  OL_TRY(append(error, &w->nodes, node));
+  (void)ol_retain(node);
+  node->visit = w->visit;
+  if (node->inputs > w->inputs) w->inputs = node->inputs;
+  return OL_OK;
+}
+
+static ol_status reach_leaf(ol_error *error, walk *w, ol_tensor *leaf) {
+  if (leaf->awaited == 0) {
+    OL_TRY(append(error, &w->leaves, leaf));
+    (void)ol_retain(leaf);
+  }
+  leaf->awaited++;
+  return OL_OK;
+}
+
+/* Finds every node and leaf below root; w->nodes is its own queue. */
+static ol_status discover(ol_error *error, walk *w, ol_node *root) {
+  OL_TRY(reach_node(error, w, root));
+  for (int64_t i = 0; i < w->nodes.count; i++) {
+    ol_node *node = w->nodes.item[i];
+    for (int k = 0; k < node->inputs; k++) {
+      if (node->edge[k].node) OL_TRY(reach_node(error, w, node->edge[k].node));
+      if (node->edge[k].leaf) OL_TRY(reach_leaf(error, w, node->edge[k].leaf));
+    }
+  }
+  return OL_OK;
+}
+
+static int later_first(const void *a, const void *b) {
+  uint64_t x = (*(ol_node *const *)a)->sequence, y = (*(ol_node *const *)b)->sequence;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Whether nobody else can see a tensor's elements. */
+static bool is_ours(const ol_tensor *tensor) {
+  return tensor->object.references == 1 && tensor->storage->object.references == 1 &&
+         !ol_tensor_overlaps_itself(tensor);
+}
+
+/* sum += gradient, taking over the reference to gradient. A sum that others can see is copied
+ * first. */
+static ol_status contribute(ol_error *error, ol_tensor **sum, bool owned, ol_tensor *gradient) {
+  ol_status status = OL_OK;
+  if (!*sum) {
+    *sum = gradient;
+    return OL_OK;
+  }
+  if (!owned && !is_ours(*sum)) {
+    ol_tensor *copy;
+    status = ol_tensor_clone(error, *sum, &copy);
+    if (status == OL_OK) {
+      ol_release(*sum);
+      *sum = copy;
+    }
+  }
+  if (status == OL_OK) ol_tensor_accumulate(*sum, gradient);
+  ol_release(gradient);
+  return status;
+}
+
+/* Shows a gradient to a hook, which may replace it. */
+static ol_status run_hook(ol_error *error, ol_hook *hook, ol_tensor **gradient) {
+  ol_tensor *replacement = NULL;
+  if (!hook) return OL_OK;
+  (void)ol_retain(hook); /* the script may remove it meanwhile */
+  ol_status status = hook->call(hook, error, *gradient, &replacement);
+  ol_release(hook);
+  if (status != OL_OK || !replacement) return status;
+  if (replacement->dtype != (*gradient)->dtype ||
+      !ol_shape_equal(&replacement->shape, &(*gradient)->shape)) {
+    ol_release(replacement);
+    return ol_fail(error, OL_SHAPE,
+                   "hook: the gradient that it returns has another shape or dtype");
+  }
+  ol_release(*gradient);
+  *gradient = replacement;
+  return OL_OK;
+}
+
+/* A contribution to a leaf has arrived (or, NULL, will never). */
+static ol_status deliver_leaf(ol_error *error, ol_tensor *leaf, ol_tensor *gradient) {
+  if (gradient) OL_TRY(contribute(error, &leaf->pending, leaf->pending == leaf->grad, gradient));
+  if (--leaf->awaited > 0 || !leaf->pending) return OL_OK;
+  return run_hook(error, (ol_hook *)leaf->hook, &leaf->pending);
+}
+
+/* Hands gradient (taken over; may be NULL) to where input i of node came from. */
+static ol_status deliver(ol_error *error, ol_node *node, int i, ol_tensor *gradient) {
+  const ol_edge *edge = &node->edge[i];
+  ol_tensor *fitted = NULL;
+  if (gradient) {
+    ol_status status = ol_tensor_sum_to(error, gradient, &edge->shape, edge->dtype, &fitted);
+    ol_release(gradient);
+    OL_TRY(status);
+  }
+  if (edge->leaf) return deliver_leaf(error, edge->leaf, fitted);
+  if (!fitted) return OL_OK;
+  return contribute(error, &edge->node->grad[edge->output], false, fitted);
+}
+
+ol_status ol_back_new(ol_error *error, ol_back *back, int input, ol_tensor **out) {
+  ol_tensor *leaf = back->leaf[input];
+  if (leaf && !leaf->pending && !leaf->has_grad && leaf->grad && leaf->awaited == 1 &&
+      ol_tensor_is_contiguous(leaf->grad)) {
+    *out = ol_retain(leaf->grad);
+    return OL_OK;
+  }
+  return ol_tensor_new(error, back->dtype[input], back->shape[input], out);
+}
+
+/* Room for one call of backward on any node of a walk. */
+typedef struct room {
+  const ol_shape **shape;
+  ol_dtype *dtype;
+  bool *needs;
+  ol_tensor **leaf, **grad;
+} room;
+
+static ol_status make_room(ol_error *error, int inputs, room *r) {
+  size_t n = (size_t)inputs;
+  void *block;
+  OL_TRY(ol_alloc_for(error, n * (3 * sizeof(void *) + sizeof(ol_dtype) + sizeof(bool)), "backward",
+                      &block));
+  r->shape = block;
+  r->leaf = (ol_tensor **)(r->shape + n);
+  r->grad = r->leaf + n;
+  r->dtype = (ol_dtype *)(r->grad + n);
+  r->needs = (bool *)(r->dtype + n);
+  return OL_OK;
+}
+
+static ol_status call_backward(ol_error *error, ol_node *node, const room *r) {
+  for (int i = 0; i < node->inputs; i++) {
+    const ol_edge *edge = &node->edge[i];
+    r->shape[i] = &edge->shape;
+    r->dtype[i] = edge->dtype;
+    r->needs[i] = edge->node || edge->leaf;
+    r->leaf[i] = edge->leaf;
+  }
+  ol_back back = { .op = node->op,
+                   .arg = node->arg,
+                   .out = node->out,
+                   .kept = node->kept,
+                   .grad_out = node->grad,
+                   .inputs = node->inputs,
+                   .shape = r->shape,
+                   .dtype = r->dtype,
+                   .needs = r->needs,
+                   .leaf = r->leaf,
+                   .grad = r->grad };
+  if (node->op) return node->op->backward(error, &back);
+  return node->function->backward(node->function, error, &back);
+}
+
+/* Whether any output of node has a gradient; runs the hooks of those that have. */
+static ol_status run_node_hooks(ol_error *error, ol_node *node, bool *any) {
+  for (int i = 0; i < OL_MAX_OUTPUTS; i++) {
+    if (!node->grad[i]) continue;
+    *any = true;
+    OL_TRY(run_hook(error, node->hook[i], &node->grad[i]));
+  }
+  return OL_OK;
+}
+
+static ol_status visit_node(ol_error *error, ol_node *node, const room *r) {
+  bool any = false;
+  OL_TRY(run_node_hooks(error, node, &any));
+  for (int i = 0; i < node->inputs; i++) r->grad[i] = NULL;
+  ol_status status = any ? ol_node_check(error, node) : OL_OK;
+  if (status == OL_OK && any) status = call_backward(error, node, r);
+  for (int i = 0; i < node->inputs; i++) {
+    if (status == OL_OK && (node->edge[i].node || node->edge[i].leaf))
+      status = deliver(error, node, i, r->grad[i]);
+    else
+      ol_release(r->grad[i]);
+  }
+  for (int i = 0; i < OL_MAX_OUTPUTS; i++) {
+    ol_release(node->grad[i]);
+    node->grad[i] = NULL;
+  }
+  return status;
+}
+
+/* Visits all nodes; without retain each is freed as soon as it has been visited. */
+static ol_status visit_all(ol_error *error, walk *w, bool retain) {
+  room r;
+  OL_TRY(make_room(error, w->inputs, &r));
+  ol_status status = OL_OK;
+  for (int64_t i = 0; i < w->nodes.count && status == OL_OK; i++) {
+    ol_node *node = w->nodes.item[i];
+    status = visit_node(error, node, &r);
+    if (retain) continue;
+    ol_node_spend(node);
+    w->nodes.item[i] = NULL;
+    ol_release(node);
+  }
+  ol_free(r.shape);
+  return status;
+}
+
+/* Gives a leaf a pending gradient that taking over can use as it is: its own, dense, and apart from
+ * the memory of the gradient that it may be copied to. */
+static ol_status prepare_leaf(ol_error *error, ol_tensor *leaf) {
+  ol_tensor *copy, *pending = leaf->pending;
+  bool dense = is_ours(pending) && ol_tensor_is_contiguous(pending);
+  bool apart = leaf->grad && leaf->grad->storage != pending->storage;
+  if (pending == leaf->grad || dense || apart) return OL_OK;
+  OL_TRY(ol_tensor_clone(error, pending, &copy));
+  ol_release(pending);
+  leaf->pending = copy;
+  return OL_OK;
+}
+
+/* Adds pending to the gradient that is present, or lets it become the gradient. Memory that lives
+ * in a home (an optimizer's slab) stays where it is. Cannot fail. */
+static void take_over(ol_tensor *leaf) {
+  ol_error unused;
+  ol_tensor *pending = leaf->pending;
+  leaf->pending = NULL;
+  if (leaf->has_grad) {
+    ol_tensor_accumulate(leaf->grad, pending);
+    ol_tensor_touch(leaf->grad);
+  } else if (pending != leaf->grad && leaf->grad) {
+    if (is_ours(pending) && !leaf->grad->storage->home && ol_tensor_is_contiguous(pending)) {
+      ol_release(leaf->grad);
+      leaf->grad = ol_retain(pending);
+    } else
+      ol_tensor_copy(&unused, leaf->grad, pending);
+  } else if (!leaf->grad)
+    leaf->grad = ol_retain(pending);
+  leaf->has_grad = true;
+  ol_release(pending);
+}
+
+static ol_status commit(ol_error *error, walk *w) {
+  for (int64_t i = 0; i < w->leaves.count; i++) {
+    ol_tensor *leaf = w->leaves.item[i];
+    if (leaf->pending) OL_TRY(prepare_leaf(error, leaf));
+  }
+  for (int64_t i = 0; i < w->leaves.count; i++) {
+    ol_tensor *leaf = w->leaves.item[i];
+    if (leaf->pending) take_over(leaf);
+  }
+  return OL_OK;
+}
+
+/* Releases what the walk holds; after a failure, also what it has left behind in the graph. */
+static void finish(walk *w) {
+  for (int64_t i = 0; i < w->nodes.count; i++) {
+    ol_node *node = w->nodes.item[i];
+    for (int k = 0; node && k < OL_MAX_OUTPUTS; k++) {
+      ol_release(node->grad[k]);
+      node->grad[k] = NULL;
+    }
+    ol_release(node);
+  }
+  for (int64_t i = 0; i < w->leaves.count; i++) {
+    ol_tensor *leaf = w->leaves.item[i];
+    ol_release(leaf->pending);
+    leaf->pending = NULL;
+    leaf->awaited = 0;
+    ol_release(leaf);
+  }
+  ol_free(w->nodes.item);
+  ol_free(w->leaves.item);
+}
+
+/* The gradient that the walk begins with: seed, or ones. One reference. */
+static ol_status make_seed(ol_error *error, ol_tensor *tensor, ol_tensor *seed, ol_tensor **out) {
+  char own[OL_SHAPE_TEXT], other[OL_SHAPE_TEXT];
+  if (!seed && tensor->numel != 1)
+    return ol_fail(error, OL_SHAPE,
+                   "backward: a tensor of shape %s needs a seed gradient of that shape",
+                   ol_shape_text(&tensor->shape, own));
+  if (seed && (seed->dtype != tensor->dtype || !ol_shape_equal(&seed->shape, &tensor->shape)))
+    return ol_fail(error, OL_SHAPE, "backward: a seed gradient of %s %s was expected, got %s %s",
+                   ol_dtype_name(tensor->dtype), ol_shape_text(&tensor->shape, own),
+                   ol_dtype_name(seed->dtype), ol_shape_text(&seed->shape, other));
+  OL_TRY(ol_tensor_new(error, tensor->dtype, &tensor->shape, out));
+  ol_status status = seed ? ol_tensor_copy(error, *out, seed) : ol_tensor_fill(error, *out, 1);
+  if (status != OL_OK) ol_release(*out);
+  return status;
+}
+
+static ol_status walk_from(ol_error *error, walk *w, ol_tensor *tensor, ol_tensor *seed,
+                           bool retain) {
+  ol_tensor *first;
+  if (!tensor->node)
+    OL_TRY(reach_leaf(error, w, tensor));
+  else
+    OL_TRY(discover(error, w, (ol_node *)tensor->node));
+  OL_TRY(make_seed(error, tensor, seed, &first));
+  if (!tensor->node)
+    OL_TRY(deliver_leaf(error, tensor, first));
+  else
+    ((ol_node *)tensor->node)->grad[tensor->output] = first;
+  if (w->nodes.count)
+    qsort(w->nodes.item, (size_t)w->nodes.count, sizeof *w->nodes.item, later_first);
+  OL_TRY(visit_all(error, w, retain));
+  return commit(error, w);
+}
+
+ol_status ol_backward(ol_error *error, ol_tensor *tensor, ol_tensor *seed, bool retain) {
+  if (!tensor->requires_grad)
+    return ol_fail(error, OL_STATE,
+                   "backward: the tensor does not depend on anything that requires a gradient");
+  walk w = { .visit = ++visits };
+  ol_status status = walk_from(error, &w, tensor, seed, retain);
+  finish(&w);
+  return status;
+}
