@@ -137,12 +137,16 @@ static ol_status deliver_leaf(ol_error *error, ol_tensor *leaf, ol_tensor *gradi
   return run_hook(error, (ol_hook *)leaf->hook, &leaf->pending);
 }
 
+/* The dtype of the gradient of a tensor: sums need one that computes. */
+static ol_dtype gradient_dtype(ol_dtype dtype) { return ol_dtype_computes(dtype) ? dtype : OL_F32; }
+
 /* Hands gradient (taken over; may be NULL) to where input i of node came from. */
 static ol_status deliver(ol_error *error, ol_node *node, int i, ol_tensor *gradient) {
   const ol_edge *edge = &node->edge[i];
   ol_tensor *fitted = NULL;
   if (gradient) {
-    ol_status status = ol_tensor_sum_to(error, gradient, &edge->shape, edge->dtype, &fitted);
+    ol_dtype dtype = gradient_dtype(edge->dtype);
+    ol_status status = ol_tensor_sum_to(error, gradient, &edge->shape, dtype, &fitted);
     ol_release(gradient);
     OL_TRY(status);
   }
@@ -329,7 +333,7 @@ static ol_status make_seed(ol_error *error, ol_tensor *tensor, ol_tensor *seed, 
     return ol_fail(error, OL_SHAPE, "backward: a seed gradient of %s %s was expected, got %s %s",
                    ol_dtype_name(tensor->dtype), ol_shape_text(&tensor->shape, own),
                    ol_dtype_name(seed->dtype), ol_shape_text(&seed->shape, other));
-  OL_TRY(ol_tensor_new(error, tensor->dtype, &tensor->shape, out));
+  OL_TRY(ol_tensor_new(error, gradient_dtype(tensor->dtype), &tensor->shape, out));
   ol_status status = seed ? ol_tensor_copy(error, *out, seed) : ol_tensor_fill(error, *out, 1);
   if (status != OL_OK) ol_release(*out);
   return status;

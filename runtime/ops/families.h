@@ -4,7 +4,7 @@
 
 #include "ops/registry.h"
 
-#define OL_FAMILIES(X)          X(reshape) X(view) X(activation)
+#define OL_FAMILIES(X)          X(reshape) X(view) X(copies) X(activation)
 
 #define OL_DECLARE_FAMILY(name) extern const ol_family ol_##name##_ops;
 OL_FAMILIES(OL_DECLARE_FAMILY)
