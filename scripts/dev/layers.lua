@@ -25,13 +25,13 @@ local function sources()
   return paths
 end
 
--- Calls visit(line number, header) for each #include of a file.
+-- Calls visit(line number, header, whether it is ours) for each #include of a file.
 local function includes(path, visit)
   local number = 0
   for line in io.lines("runtime/" .. path) do
     number = number + 1
-    local header = line:match('^%s*#%s*include%s*["<]([^">]+)[">]')
-    if header then visit(number, header) end
+    local quote, header = line:match('^%s*#%s*include%s*(["<])([^">]+)[">]')
+    if header then visit(number, header, quote == '"') end
   end
 end
 
@@ -43,14 +43,14 @@ local function allowed(path, patterns)
 end
 
 -- What is wrong with an include, or nil.
-local function complaint(path, floor, header)
+local function complaint(path, floor, header, ours)
   for _, reserved in ipairs(RESERVED) do
     if header:find(reserved.headers) and not allowed(path, reserved.seen_by) then
       return "is not for this file"
     end
   end
   local other = header:match("^(%w+)/")
-  if not height[other] then return nil end
+  if not height[other] then return ours and "names no floor" or nil end
   if height[other] > height[floor] then return ("is above %s/"):format(floor) end
   if APART[floor] and APART[floor][other] then return ("is not for %s/"):format(floor) end
 end
@@ -64,10 +64,10 @@ for _, path in ipairs(sources()) do
   else
     files[floor] = (files[floor] or 0) + 1
     seen[floor] = seen[floor] or {}
-    includes(path, function(number, header)
+    includes(path, function(number, header, ours)
       local other = header:match("^(%w+)/")
       if height[other] and other ~= floor then seen[floor][other] = true end
-      local what = complaint(path, floor, header)
+      local what = complaint(path, floor, header, ours)
       if not what then return end
       wrong = wrong + 1
       print(("runtime/%s:%d: %s %s"):format(path, number, header, what))
