@@ -1,0 +1,305 @@
+--- options: the one place that checks a table of options against a schema.
+--
+-- A schema maps each legal name to its description:
+--
+--     options.check("loader", given, {
+--       batch_size = { default = 1, integer = true, min = 1, doc = "items a batch" },
+--       shuffle    = false,                                   -- a bare value is the default itself
+--       betas      = { default = { 0.9, 0.999 }, min = 0, below = 1 },
+--       reduction  = { default = "mean", choices = { "none", "mean", "sum" } },
+--       collate    = { required = false, type = "function" },  -- may be left out; no default
+--       path       = { required = true, type = "string" },
+--     })
+--
+-- A table that has `default` or `required` is a description; anything else is the default itself.
+-- `type` is a Lua type, or "integer" (whole floats become integers), "list", "tensor", "callable"
+-- or "any"; alternatives are joined by "|". Without it the type is that of the default. Bounds
+-- (`min`, `max` inclusive; `above`, `below` exclusive), `integer` and `choices` hold for each element
+-- of a list of numbers or words; a list that is given must be as long as its default, unless the
+-- default is empty.
+
+local options = {}
+
+---@class optlua.Option
+---@field default any the value when none is given
+---@field required boolean? true: must be given; false: may be left out and has no default
+---@field type string?
+---@field min number?
+---@field max number?
+---@field above number?
+---@field below number?
+---@field integer boolean?
+---@field choices any[]?
+---@field doc string?
+
+local function is_description(entry)
+  return type(entry) == "table" and (entry.default ~= nil or entry.required ~= nil)
+end
+
+--- The description of an entry of a schema: itself, or one made of a bare default.
+---@param entry any
+---@return optlua.Option
+function options.describe(entry)
+  if is_description(entry) then return entry end
+  return { default = entry }
+end
+
+-- Letters to insert, delete, replace or swap with a neighbour to get from a to b.
+local function distance(a, b)
+  local rows = { [0] = {} }
+  for j = 0, #b do rows[0][j] = j end
+  for i = 1, #a do
+    local before, last, row = rows[i - 2], rows[i - 1], { [0] = i }
+    rows[i] = row
+    for j = 1, #b do
+      local same = a:byte(i) == b:byte(j)
+      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
+      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        row[j] = math.min(row[j], before[j - 2] + 1)
+      end
+    end
+  end
+  return rows[#a][#b]
+end
+
+--- The entry of list that name was most likely meant to be, or nil when none is near.
+---@param name string
+---@param list string[]
+---@return string?
+function options.nearest(name, list)
+  local best, found
+  for _, candidate in ipairs(list) do
+    local d = distance(name:lower(), candidate:lower())
+    if d <= math.max(#name, #candidate) / 2 and (not best or d < best) then best, found = d, candidate end
+  end
+  return found
+end
+
+local function quote(value)
+  return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
+end
+
+--- Says that name is unknown, which legal name is nearest and which there are.
+---@param kind string what name names: "option", "class" …
+---@param name any
+---@param legal string[]
+---@return string
+function options.unknown(kind, name, legal)
+  local near = type(name) == "string" and options.nearest(name, legal)
+  local hint = near and (" (did you mean %s?)"):format(quote(near)) or ""
+  local list = #legal == 0 and "there are none" or "legal: " .. table.concat(legal, ", ")
+  return ("unknown %s %s%s; %s"):format(kind, quote(name), hint, list)
+end
+
+--- The names of a schema, sorted.
+---@param schema table<string, any>
+---@return string[]
+function options.names(schema)
+  local names = {}
+  for name in pairs(schema) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function is_tensor(value)
+  local meta = debug.getmetatable(value)
+  return type(value) == "userdata" and meta ~= nil and meta.__name == "optlua.tensor"
+end
+
+local function is_callable(value)
+  local meta = debug.getmetatable(value)
+  return type(value) == "function" or (meta ~= nil and meta.__call ~= nil)
+end
+
+local function is_list(value)
+  if type(value) ~= "table" then return false end
+  local count = 0
+  for _ in pairs(value) do count = count + 1 end
+  return count == #value
+end
+
+local predicates = {
+  any = function() return true end,
+  integer = function(value) return type(value) == "number" and math.tointeger(value) ~= nil end,
+  list = is_list,
+  tensor = is_tensor,
+  callable = is_callable,
+}
+
+local function has_type(value, types)
+  for name in types:gmatch "[^|]+" do
+    local predicate = predicates[name]
+    if predicate and predicate(value) or type(value) == name then return true end
+  end
+  return false
+end
+
+local function article(word)
+  return (word:find "^[aeiou]" and "an " or "a ") .. word
+end
+
+local function type_text(types)
+  local words = {}
+  for name in types:gmatch "[^|]+" do words[#words + 1] = name == "any" and "anything" or article(name) end
+  return table.concat(words, " or ")
+end
+
+local bounds = {
+  { "min", "at least", function(value, bound) return value >= bound end },
+  { "max", "at most", function(value, bound) return value <= bound end },
+  { "above", "above", function(value, bound) return value > bound end },
+  { "below", "below", function(value, bound) return value < bound end },
+}
+
+local function range_text(option)
+  local words = {}
+  for _, bound in ipairs(bounds) do
+    local limit = option[bound[1]]
+    if limit ~= nil then words[#words + 1] = bound[2] .. " " .. tostring(limit) end
+  end
+  return #words == 0 and "" or " " .. table.concat(words, " and ")
+end
+
+local function in_range(option, value)
+  for _, bound in ipairs(bounds) do
+    local limit = option[bound[1]]
+    if limit ~= nil and not bound[3](value, limit) then return false end
+  end
+  return true
+end
+
+local function got(value)
+  local kind = type(value)
+  if kind == "number" or kind == "string" or kind == "boolean" then return quote(value) end
+  return is_tensor(value) and "a tensor" or value == nil and "nothing" or article(kind)
+end
+
+local function check_number(option, name, value)
+  local whole = option.integer and math.tointeger(value)
+  if value ~= value or (option.integer and not whole) or not in_range(option, value) then
+    return nil, ("%s: expected %s%s, got %s"):format(name, option.integer and "an integer" or "a number",
+      range_text(option), got(value))
+  end
+  return whole or value
+end
+
+local function check_choice(option, name, value)
+  local words = {}
+  for i, choice in ipairs(option.choices) do
+    if choice == value then return value end
+    words[i] = quote(choice)
+  end
+  return nil, ("%s: expected one of %s; got %s"):format(name, table.concat(words, ", "), got(value))
+end
+
+local function check_scalar(option, name, value)
+  if option.choices then return check_choice(option, name, value) end
+  if type(value) == "number" then return check_number(option, name, value) end
+  return value
+end
+
+local function check_list(option, name, value)
+  local default, copy = option.default, {}
+  if type(default) == "table" and #default > 0 and is_list(default) and #value ~= #default then
+    return nil, ("%s: expected %d values, got %d"):format(name, #default, #value)
+  end
+  for i, element in ipairs(value) do
+    local own = ("%s[%d]"):format(name, i)
+    local kind = type(default) == "table" and type(default[1])
+    if kind and kind ~= "nil" and type(element) ~= kind then
+      return nil, ("%s: expected %s, got %s"):format(own, article(kind), got(element))
+    end
+    local checked, problem = check_scalar(option, own, element)
+    if problem then return nil, problem end
+    copy[i] = checked
+  end
+  return copy
+end
+
+local function expected_type(option)
+  if option.type then return option.type end
+  if option.choices then return "any" end
+  if option.integer then return "integer" end
+  if option.default == nil then return "any" end
+  return is_list(option.default) and "list" or type(option.default)
+end
+
+--- Checks one value against a description.
+---@param name string as it is to appear in messages
+---@param value any not nil
+---@param entry any a description or a bare default
+---@return any checked the value; whole floats as integers where one is wanted; lists copied
+---@return string? problem what is wrong, and then checked is nil
+function options.value(name, value, entry)
+  local option = options.describe(entry)
+  local types = expected_type(option)
+  if not has_type(value, types) then
+    return nil, ("%s: expected %s%s, got %s"):format(name, type_text(types), range_text(option), got(value))
+  end
+  if types == "integer" and not option.integer then
+    option = setmetatable({ integer = true }, { __index = option })
+  end
+  if type(value) == "table" and is_list(value) and not is_callable(value) then
+    return check_list(option, name, value)
+  end
+  return check_scalar(option, name, value)
+end
+
+local function copy_default(value)
+  if type(value) ~= "table" or debug.getmetatable(value) then return value end
+  local copy = {}
+  for key, element in pairs(value) do copy[key] = copy_default(element) end
+  return copy
+end
+
+local function check_unknown(given, schema, problems)
+  local unknown, legal = {}, options.names(schema)
+  for name in pairs(given) do
+    if schema[name] == nil then unknown[#unknown + 1] = name end
+  end
+  table.sort(unknown, function(a, b) return tostring(a) < tostring(b) end)
+  for _, name in ipairs(unknown) do
+    problems[#problems + 1] = options.unknown("option", name, legal)
+  end
+end
+
+--- Checks given against schema without raising.
+---@param given table? options by name; nil: none
+---@param schema table<string, any>
+---@return table checked a new table: every value that is given and legal, defaults for the others
+---@return string[] problems one message each, in a fixed order; empty when all is well
+function options.collect(given, schema)
+  local checked, problems = {}, {}
+  if given ~= nil and type(given) ~= "table" then
+    return checked, { "expected a table of options, got " .. got(given) }
+  end
+  given = given or {}
+  check_unknown(given, schema, problems)
+  for _, name in ipairs(options.names(schema)) do
+    local option, value = options.describe(schema[name]), given[name]
+    if value ~= nil then
+      checked[name], problems[#problems + 1] = options.value(name, value, option)
+    elseif option.required then
+      problems[#problems + 1] = ("%s: is required"):format(name)
+    else
+      checked[name] = copy_default(option.default)
+    end
+  end
+  return checked, problems
+end
+
+--- Checks given against schema; raises naming every problem, at the line that called the caller.
+---@param what string whose options these are; begins the message
+---@param given table? options by name; nil: none
+---@param schema table<string, any>
+---@param level integer? whom to blame, as in `error`; default 3: the caller of check's caller
+---@return table checked a new table with every option, defaults filled in
+function options.check(what, given, schema, level)
+  local checked, problems = options.collect(given, schema)
+  if #problems > 0 then
+    error(("%s: %s"):format(what, table.concat(problems, "\n" .. what .. ": ")), level or 3)
+  end
+  return checked
+end
+
+return options
