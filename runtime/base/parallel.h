@@ -15,6 +15,15 @@
 #define OL_KERNEL
 #endif
 
+/* In front of a loop whose arrays are identical or apart: it vectorises without asking. */
+#if defined(__clang__)
+#define OL_APART _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define OL_APART _Pragma("GCC ivdep")
+#else
+#define OL_APART
+#endif
+
 #define OL_GRAIN 32768 /* elements of cheap work below which a loop stays on one thread */
 
 /* Works on the items from begin to end (exclusive). */

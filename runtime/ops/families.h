@@ -4,7 +4,16 @@
 
 #include "ops/registry.h"
 
-#define OL_FAMILIES(X)          X(reshape) X(view) X(copies) X(activation)
+/* clang-format off */
+#define OL_FAMILIES(X) \
+  X(arithmetic) \
+  X(division) \
+  X(activation) \
+  X(reshape) \
+  X(view) \
+  X(copies) \
+  /* the end */
+/* clang-format on */
 
 #define OL_DECLARE_FAMILY(name) extern const ol_family ol_##name##_ops;
 OL_FAMILIES(OL_DECLARE_FAMILY)

@@ -1,57 +1,200 @@
-/* pointwise: promotes, broadcasts, allocates and runs. */
+/* pointwise: common dtypes, broadcasting, tiles. */
 #include "ops/pointwise.h"
 
-/* A tensor of dtype with x's elements: x itself where it has that dtype. One reference. */
-static ol_status as_dtype(ol_error *error, ol_tensor *x, ol_dtype dtype, ol_tensor **out) {
-  if (x->dtype != dtype) return ol_tensor_convert(error, x, dtype, out);
-  *out = ol_retain(x);
-  return OL_OK;
+#include "base/memory.h"
+#include "tensor/copy.h"
+
+enum { OPERANDS = OL_MAP_MAX + 1 }; /* the result, then the arguments */
+
+/* A map that is decided: what runs over which operands. */
+typedef struct plan {
+  ol_map_fn *kernel;
+  const double *scalars;
+  int operands;
+  ol_tensor *tensor[OPERANDS];
+  ol_dtype dtype[OPERANDS]; /* that the kernel wants */
+  ol_shape shape;
+} plan;
+
+/* What a row needs: strides that are dense to the kernel, and how the others are copied. */
+typedef struct row_job {
+  ol_map_fn *kernel;
+  const double *scalars;
+  int operands;
+  int64_t size[OPERANDS];    /* bytes of an element, as the kernel wants it */
+  ol_row_fn *copy[OPERANDS]; /* into the buffer, of the result out of it */
+  bool converts[OPERANDS];   /* the tensor's dtype is another */
+} row_job;
+
+ol_dtype ol_result_dtype(int count, ol_tensor *const *x) {
+  bool dims = false, any = false;
+  ol_dtype of_dims = OL_U8, of_all = OL_U8;
+  for (int k = 0; k < count; k++) {
+    if (x[k]->dtype == OL_BF16) return OL_BF16;
+    of_all = any ? ol_dtype_promote(of_all, x[k]->dtype) : x[k]->dtype;
+    any = true;
+    if (x[k]->shape.ndim == 0) continue;
+    of_dims = dims ? ol_dtype_promote(of_dims, x[k]->dtype) : x[k]->dtype;
+    dims = true;
+  }
+  return dims && ol_dtype_is_float(of_dims) == ol_dtype_is_float(of_all) ? of_dims : of_all;
 }
 
-static ol_status no_rows(ol_error *error, const char *op, ol_dtype dtype) {
+static ol_status undefined(ol_error *error, const char *op, ol_dtype dtype) {
   if (dtype == OL_BF16)
     return ol_fail(error, OL_DTYPE, "%s: bfloat16 stores; convert with :to(\"float32\")", op);
   return ol_fail(error, OL_DTYPE, "%s: is not defined for %s", op, ol_dtype_name(dtype));
 }
 
-ol_status ol_unary(ol_error *error, const char *op, const ol_rows *rows, ol_tensor *x,
-                   ol_tensor **out) {
-  ol_tensor *y;
-  if (!rows->of[x->dtype]) return no_rows(error, op, x->dtype);
-  OL_TRY(ol_tensor_new(error, x->dtype, &x->shape, &y));
-  ol_loop loop;
-  ol_tensor *operands[] = { y, x };
-  ol_loop_init(&loop, &x->shape, 2, operands);
-  ol_loop_run(&loop, OL_GRAIN, rows->of[x->dtype], NULL);
-  *out = y;
+static ol_status choose_kernel(ol_error *error, const char *op, const ol_rows *rows, plan *p) {
+  int skip = rows->choice ? 1 : 0;
+  ol_dtype dtype = ol_result_dtype(p->operands - 1 - skip, p->tensor + 1 + skip);
+  if (rows->widen && !ol_dtype_is_float(dtype)) dtype = OL_F32;
+  if (!rows->of[dtype]) return undefined(error, op, dtype);
+  for (int k = 0; k < p->operands; k++) p->dtype[k] = dtype;
+  if (rows->mask) p->dtype[0] = OL_U8;
+  if (rows->choice) p->dtype[1] = OL_U8;
+  if (rows->choice && p->tensor[1]->dtype != OL_U8)
+    return ol_fail(error, OL_DTYPE, "%s: the mask is %s; a mask is uint8", op,
+                   ol_dtype_name(p->tensor[1]->dtype));
+  p->kernel = rows->of[dtype];
   return OL_OK;
 }
 
-/* x and y have the dtype and broadcast to shape. */
-static ol_status run_binary(ol_error *error, ol_row_fn *fn, const ol_shape *shape, ol_tensor *x,
-                            ol_tensor *y, ol_tensor **out) {
-  ol_tensor *z;
-  OL_TRY(ol_tensor_new(error, x->dtype, shape, &z));
-  ol_loop loop;
-  ol_tensor *operands[] = { z, x, y };
-  ol_loop_init(&loop, shape, 3, operands);
-  ol_loop_run(&loop, OL_GRAIN, fn, NULL);
-  *out = z;
+static ol_status make_plan(ol_error *error, const char *op, const ol_rows *rows, int count,
+                           ol_tensor *const *x, const double *scalars, plan *p) {
+  static const double zeros[OL_SCALARS];
+  p->operands = count + 1;
+  p->scalars = scalars ? scalars : zeros;
+  p->shape = x[0]->shape;
+  for (int k = 0; k < count; k++) p->tensor[k + 1] = x[k];
+  OL_TRY(choose_kernel(error, op, rows, p));
+  for (int k = 1; k < count; k++)
+    OL_TRY(ol_shape_broadcast(error, op, &p->shape, &x[k]->shape, &p->shape));
   return OL_OK;
 }
 
-ol_status ol_binary(ol_error *error, const char *op, const ol_rows *rows, ol_tensor *x,
-                    ol_tensor *y, ol_tensor **out) {
-  ol_shape shape;
-  ol_dtype dtype = ol_dtype_promote(x->dtype, y->dtype);
-  ol_tensor *a = NULL, *b = NULL;
-  if (x->dtype == OL_BF16 || y->dtype == OL_BF16) dtype = OL_BF16;
-  if (!rows->of[dtype]) return no_rows(error, op, dtype);
-  OL_TRY(ol_shape_broadcast(error, op, &x->shape, &y->shape, &shape));
-  ol_status status = as_dtype(error, x, dtype, &a);
-  if (status == OL_OK) status = as_dtype(error, y, dtype, &b);
-  if (status == OL_OK) status = run_binary(error, rows->of[dtype], &shape, a, b, out);
-  ol_release(a);
-  ol_release(b);
+/* One tile of a row that is not dense in every operand, through the buffers. Constants are copied
+ * once a row. */
+static void run_tile(const row_job *job, int64_t begin, int64_t count, char *const *data,
+                     const int64_t *stride, char (*buffer)[OL_TILE * sizeof(double)]) {
+  char *at[OPERANDS];
+  bool direct[OPERANDS];
+  for (int k = 0; k < job->operands; k++) {
+    direct[k] = stride[k] == job->size[k] && !job->converts[k];
+    at[k] = direct[k] ? data[k] + begin * stride[k] : buffer[k];
+    if (k == 0 || direct[k] || (stride[k] == 0 && begin > 0)) continue;
+    job->copy[k](count, (char *[]){ at[k], data[k] + begin * stride[k] },
+                 (int64_t[]){ job->size[k], stride[k] }, NULL);
+  }
+  job->kernel(count, at, job->scalars);
+  if (!direct[0])
+    job->copy[0](count, (char *[]){ data[0] + begin * stride[0], at[0] },
+                 (int64_t[]){ stride[0], job->size[0] }, NULL);
+}
+
+static void run_row(int64_t count, char *const *data, const int64_t *stride, const void *context) {
+  const row_job *job = context;
+  _Alignas(OL_ALIGNMENT) char buffer[OPERANDS][OL_TILE * sizeof(double)];
+  for (int64_t begin = 0; begin < count; begin += OL_TILE)
+    run_tile(job, begin, count - begin < OL_TILE ? count - begin : OL_TILE, data, stride, buffer);
+}
+
+/* Whether every operand is dense over the whole shape, or one element; then fills strides. */
+static bool is_flat(const plan *p, int64_t *stride, char **data) {
+  for (int k = 0; k < p->operands; k++) {
+    const ol_tensor *t = p->tensor[k];
+    bool one = k > 0 && t->numel == 1;
+    if (!one && !(ol_shape_equal(&t->shape, &p->shape) && ol_tensor_is_contiguous(t))) return false;
+    stride[k] = one ? 0 : (int64_t)ol_dtype_size(t->dtype);
+    data[k] = ol_tensor_data(t);
+  }
+  return true;
+}
+
+static void run_plan(const plan *p) {
+  row_job job = { .kernel = p->kernel, .scalars = p->scalars, .operands = p->operands };
+  int64_t stride[OPERANDS], numel = ol_shape_numel(&p->shape);
+  char *data[OPERANDS];
+  for (int k = 0; k < p->operands; k++) {
+    ol_dtype own = p->tensor[k]->dtype, wanted = p->dtype[k];
+    job.size[k] = (int64_t)ol_dtype_size(wanted);
+    job.converts[k] = own != wanted;
+    job.copy[k] = k == 0 ? ol_copy_row(own, wanted) : ol_copy_row(wanted, own);
+  }
+  if (numel <= OL_TILE && is_flat(p, stride, data)) { /* small: no time for a loop */
+    if (numel > 0) run_row(numel, data, stride, &job);
+    return;
+  }
+  ol_loop loop;
+  ol_loop_init(&loop, &p->shape, p->operands, p->tensor);
+  ol_loop_run(&loop, OL_GRAIN, run_row, &job);
+}
+
+ol_status ol_map(ol_error *error, const char *op, const ol_rows *rows, int count,
+                 ol_tensor *const *x, const double *scalars, ol_tensor **out) {
+  plan p;
+  OL_TRY(make_plan(error, op, rows, count, x, scalars, &p));
+  OL_TRY(ol_tensor_new(error, p.dtype[0], &p.shape, &p.tensor[0]));
+  run_plan(&p);
+  *out = p.tensor[0];
+  return OL_OK;
+}
+
+static ol_status check_target(ol_error *error, const char *op, const plan *p,
+                              const ol_tensor *target) {
+  char own[OL_SHAPE_TEXT], wide[OL_SHAPE_TEXT];
+  if (!ol_shape_equal(&target->shape, &p->shape))
+    return ol_fail(error, OL_SHAPE, "%s: the result has shape %s, which shape %s cannot hold", op,
+                   ol_shape_text(&p->shape, wide), ol_shape_text(&target->shape, own));
+  if (ol_dtype_is_float(p->dtype[0]) && !ol_dtype_is_float(target->dtype))
+    return ol_fail(error, OL_DTYPE, "%s: the result is %s, which a tensor of %s cannot hold", op,
+                   ol_dtype_name(p->dtype[0]), ol_dtype_name(target->dtype));
+  if (ol_tensor_overlaps_itself(target))
+    return ol_fail(error, OL_STATE, "%s: the tensor is expanded: its elements share memory", op);
+  return OL_OK;
+}
+
+/* Arguments that may overlap the target at other places are replaced by copies. */
+static ol_status set_apart(ol_error *error, plan *p, const ol_tensor *target, bool *copied) {
+  for (int k = 1; k < p->operands; k++) {
+    ol_tensor *x = p->tensor[k];
+    if (x->storage != target->storage || ol_tensor_same_place(x, target)) continue;
+    OL_TRY(ol_tensor_clone(error, x, &p->tensor[k]));
+    copied[k] = true;
+  }
+  return OL_OK;
+}
+
+ol_status ol_map_into(ol_error *error, const char *op, const ol_rows *rows, int count,
+                      ol_tensor *const *x, const double *scalars, ol_tensor *target) {
+  plan p;
+  bool copied[OPERANDS] = { false };
+  OL_TRY(make_plan(error, op, rows, count, x, scalars, &p));
+  OL_TRY(check_target(error, op, &p, target));
+  p.tensor[0] = target;
+  ol_status status = set_apart(error, &p, target, copied);
+  if (status == OL_OK) {
+    run_plan(&p);
+    ol_tensor_touch(target);
+  }
+  for (int k = 1; k < p.operands; k++)
+    if (copied[k]) ol_release(p.tensor[k]);
   return status;
+}
+
+ol_status ol_map_call(ol_error *error, ol_call *call, const ol_rows *rows, int count,
+                      const double *scalars) {
+  ol_tensor *x[OL_MAP_MAX];
+  for (int k = 0; k < count; k++) x[k] = call->arg[k].tensor;
+  if (!(call->op->flags & OL_OP_INPLACE))
+    return ol_map(error, call->op->name, rows, count, x, scalars, &call->out[0]);
+  OL_TRY(ol_map_into(error, call->op->name, rows, count, x, scalars, x[0]));
+  call->out[0] = ol_retain(x[0]);
+  return OL_OK;
+}
+
+ol_status ol_keep_first(ol_error *error, ol_call *call, bool needed) {
+  if (!needed || !call->recording || !(call->op->flags & OL_OP_INPLACE)) return OL_OK;
+  return ol_tensor_clone(error, call->arg[0].tensor, &call->kept[0]);
 }

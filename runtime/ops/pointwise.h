@@ -1,71 +1,136 @@
-/* pointwise: the frame of elementwise ops: rows for every dtype, chosen and run over a loop. */
+/* pointwise: the frame of elementwise ops.
+ *
+ * An elementwise op is a table of kernels by dtype, and a kernel is a loop over a dense tile. The
+ * frame finds the common dtype, broadcasts, cuts the work into tiles, and copies through a buffer
+ * what is strided, constant or of another dtype; so kernels know nothing of all that. */
 #ifndef OL_OPS_POINTWISE_H
 #define OL_OPS_POINTWISE_H
 
-#include "base/parallel.h"
-#include "tensor/loop.h"
+#include <tgmath.h>
 
-/* The row functions of an elementwise op, by dtype of the operands; NULL where it is not defined.
- * Row operands: result first, then the arguments. */
+#include "autograd/op.h"
+#include "base/parallel.h"
+
+#define OL_TILE    512 /* the most elements that a kernel gets at once */
+#define OL_SCALARS 3   /* numbers that parametrise a kernel */
+#define OL_MAP_MAX 3   /* arguments of a kernel */
+
+/* Works on count (1 … OL_TILE) elements of the result, data[0], and the arguments, data[1] …; all
+ * dense. The result may be one of the arguments. */
+typedef void ol_map_fn(int64_t count, char *const *data, const double *scalars);
+
+/* The kernels of an op by common dtype of the arguments; NULL where it is not defined. */
 typedef struct ol_rows {
-  ol_row_fn *of[OL_DTYPES];
+  ol_map_fn *of[OL_DTYPES];
+  bool mask;   /* the result is uint8, whatever the arguments are */
+  bool choice; /* the first argument is uint8 and takes no part in the common dtype */
+  bool widen;  /* integers are computed as float32 */
 } ol_rows;
 
-/* Runs rows over x into a new tensor of x's shape and dtype. Errors name op. */
-ol_status ol_unary(ol_error *error, const char *op, const ol_rows *rows, ol_tensor *x,
-                   ol_tensor **out);
+/* Runs rows over `count` arguments, promoted to a common dtype and broadcast, into a new tensor.
+ * scalars: OL_SCALARS numbers, or NULL for zeros. Errors name op. */
+ol_status ol_map(ol_error *error, const char *op, const ol_rows *rows, int count,
+                 ol_tensor *const *x, const double *scalars, ol_tensor **out);
 
-/* Runs rows over x and y, promoted to a common dtype and broadcast, into a new tensor. */
-ol_status ol_binary(ol_error *error, const char *op, const ol_rows *rows, ol_tensor *x,
-                    ol_tensor *y, ol_tensor **out);
+/* As ol_map, into target, which keeps its shape and dtype. Fails before it writes: when the result
+ * is wider than target, or is of floats and target of integers. Touches target. */
+ol_status ol_map_into(ol_error *error, const char *op, const ol_rows *rows, int count,
+                      ol_tensor *const *x, const double *scalars, ol_tensor *target);
 
-/* Defines `static const ol_rows name` for float32 and float64 from an expression macro of one
- * argument; the loop over dense rows vectorises. */
-#define OL_UNARY_ROW(name, suffix, type, expression)                                               \
-  OL_KERNEL static void name##_##suffix(int64_t count, char *const *data, const int64_t *stride,   \
-                                        const void *context) {                                     \
-    (void)context;                                                                                 \
-    if (stride[0] == sizeof(type) && stride[1] == sizeof(type)) {                                  \
-      type *y = (type *)data[0];                                                                   \
-      const type *x = (const type *)data[1];                                                       \
-      for (int64_t i = 0; i < count; i++) y[i] = expression(x[i]);                                 \
-      return;                                                                                      \
-    }                                                                                              \
-    for (int64_t i = 0; i < count; i++)                                                            \
-      *(type *)(data[0] + i * stride[0]) = expression(*(const type *)(data[1] + i * stride[1]));   \
+/* The forward function of an elementwise op: ol_map over the call's first `count` parameters, or,
+ * of an op in place, ol_map_into the first. */
+ol_status ol_map_call(ol_error *error, ol_call *call, const ol_rows *rows, int count,
+                      const double *scalars);
+
+/* For ops in place whose backward reads what they overwrite: keeps a copy of argument 0 in kept[0]
+ * when needed and the call is recorded. Call it before writing. */
+ol_status ol_keep_first(ol_error *error, ol_call *call, bool needed);
+
+/* Argument 0 as forward saw it: saved, or kept by ol_keep_first. */
+static inline ol_tensor *ol_first(const ol_back *back) {
+  return back->arg[0].tensor ? back->arg[0].tensor : back->kept[0];
+}
+
+/* The dtype of a result of tensors: the highest of them; tensors without dimensions count only
+ * where they are floats and the others integers. (So x * 2.5 keeps the dtype of a float x.) */
+ol_dtype ol_result_dtype(int count, ol_tensor *const *x);
+
+/* Whether a number is whole and exact as an integer: below 2^53. */
+static inline bool ol_is_whole(double x) {
+  return x >= -0x1p53 && x <= 0x1p53 && x == (double)(int64_t)x;
+}
+
+/* ol_map of one and two arguments, without scalars. */
+static inline ol_status ol_unary(ol_error *error, const char *op, const ol_rows *rows, ol_tensor *x,
+                                 ol_tensor **out) {
+  return ol_map(error, op, rows, 1, &x, NULL, out);
+}
+
+static inline ol_status ol_binary(ol_error *error, const char *op, const ol_rows *rows,
+                                  ol_tensor *x, ol_tensor *y, ol_tensor **out) {
+  return ol_map(error, op, rows, 2, (ol_tensor *[]){ x, y }, NULL, out);
+}
+
+static inline ol_status ol_ternary(ol_error *error, const char *op, const ol_rows *rows,
+                                   ol_tensor *x, ol_tensor *y, ol_tensor *z, ol_tensor **out) {
+  return ol_map(error, op, rows, 3, (ol_tensor *[]){ x, y, z }, NULL, out);
+}
+
+/* One kernel from an expression macro of the arguments' elements. Inside the expression, T is the
+ * dtype's C type and s[0] … are the scalars. R is the type of the result. */
+#define OL_MAP_BEGIN(kernel, R, type)                                                              \
+  OL_KERNEL static void kernel(int64_t count, char *const *data, const double *scalars) {          \
+    typedef type T __attribute__((unused));                                                        \
+    const T s[OL_SCALARS]                                                                          \
+        __attribute__((unused)) = { (T)scalars[0], (T)scalars[1], (T)scalars[2] };                 \
+    R *out = (R *)data[0];                                                                         \
+    const T *x = (const T *)data[1];
+
+#define OL_MAP_1(kernel, R, type, expression)                                                      \
+  OL_MAP_BEGIN(kernel, R, type)                                                                    \
+  OL_APART for (int64_t i = 0; i < count; i++) out[i] = (R)(expression(x[i]));                     \
   }
 
-#define OL_DEFINE_UNARY(name, expression)                                                          \
-  OL_UNARY_ROW(name, f32, float, expression)                                                       \
-  OL_UNARY_ROW(name, f64, double, expression)                                                      \
-  static const ol_rows name = { { [OL_F32] = name##_f32, [OL_F64] = name##_f64 } };
-
-/* As above for two arguments. Dense rows, and rows of which one argument is constant. */
-#define OL_BINARY_ROW(name, suffix, type, expression)                                              \
-  OL_KERNEL static void name##_##suffix(int64_t count, char *const *data, const int64_t *stride,   \
-                                        const void *context) {                                     \
-    (void)context;                                                                                 \
-    type *z = (type *)data[0];                                                                     \
-    const type *x = (const type *)data[1], *y = (const type *)data[2];                             \
-    bool dense = stride[0] == sizeof(type);                                                        \
-    if (dense && stride[1] == sizeof(type) && stride[2] == sizeof(type)) {                         \
-      for (int64_t i = 0; i < count; i++) z[i] = expression(x[i], y[i]);                           \
-    } else if (dense && stride[1] == sizeof(type) && stride[2] == 0) {                             \
-      const type b = *y;                                                                           \
-      for (int64_t i = 0; i < count; i++) z[i] = expression(x[i], b);                              \
-    } else if (dense && stride[1] == 0 && stride[2] == sizeof(type)) {                             \
-      const type a = *x;                                                                           \
-      for (int64_t i = 0; i < count; i++) z[i] = expression(a, y[i]);                              \
-    } else {                                                                                       \
-      for (int64_t i = 0; i < count; i++)                                                          \
-        *(type *)(data[0] + i * stride[0]) = expression(*(const type *)(data[1] + i * stride[1]),  \
-                                                        *(const type *)(data[2] + i * stride[2])); \
-    }                                                                                              \
+#define OL_MAP_2(kernel, R, type, expression)                                                      \
+  OL_MAP_BEGIN(kernel, R, type)                                                                    \
+  const T *y = (const T *)data[2];                                                                 \
+  OL_APART for (int64_t i = 0; i < count; i++) out[i] = (R)(expression(x[i], y[i]));               \
   }
 
-#define OL_DEFINE_BINARY(name, expression)                                                         \
-  OL_BINARY_ROW(name, f32, float, expression)                                                      \
-  OL_BINARY_ROW(name, f64, double, expression)                                                     \
-  static const ol_rows name = { { [OL_F32] = name##_f32, [OL_F64] = name##_f64 } };
+#define OL_MAP_3(kernel, R, type, expression)                                                      \
+  OL_MAP_BEGIN(kernel, R, type)                                                                    \
+  const T *y = (const T *)data[2], *z = (const T *)data[3];                                        \
+  OL_APART for (int64_t i = 0; i < count; i++) out[i] = (R)(expression(x[i], y[i], z[i]));         \
+  }
+
+/* `static const ol_rows name` for float32 and float64, from an expression of n arguments. */
+#define OL_FLOATS(name, n, expression, ...)                                                        \
+  OL_MAP_##n(name##_f32, float, float, expression)                                                 \
+      OL_MAP_##n(name##_f64, double, double, expression) static const ol_rows name = {             \
+        .of = { [OL_F32] = name##_f32, [OL_F64] = name##_f64 }, __VA_ARGS__                        \
+      };
+
+/* As OL_FLOATS, with another expression for int64 and uint8. */
+#define OL_NUMBERS(name, n, expression, integers)                                                  \
+  OL_MAP_##n(name##_u8, uint8_t, uint8_t, integers)                                                \
+      OL_MAP_##n(name##_i64, int64_t, int64_t, integers)                                           \
+          OL_MAP_##n(name##_f32, float, float, expression)                                         \
+              OL_MAP_##n(name##_f64, double, double, expression) static const ol_rows name = {     \
+                .of = { name##_u8, name##_i64, NULL, name##_f32, name##_f64 }                      \
+              };
+
+/* Rows that give masks, from a condition on elements of any of the four dtypes. */
+#define OL_MASKS(name, n, condition)                                                               \
+  OL_MAP_##n(name##_u8, uint8_t, uint8_t, condition)                                               \
+      OL_MAP_##n(name##_i64, uint8_t, int64_t, condition)                                          \
+          OL_MAP_##n(name##_f32, uint8_t, float, condition)                                        \
+              OL_MAP_##n(name##_f64, uint8_t, double, condition) static const ol_rows name = {     \
+                .of = { name##_u8, name##_i64, NULL, name##_f32, name##_f64 }, .mask = true        \
+              };
+
+/* Shorthands of the usual case. */
+#define OL_DEFINE_UNARY(name, expression)   OL_FLOATS(name, 1, expression)
+#define OL_DEFINE_BINARY(name, expression)  OL_FLOATS(name, 2, expression)
+#define OL_DEFINE_TERNARY(name, expression) OL_FLOATS(name, 3, expression)
 
 #endif

@@ -1,10 +1,12 @@
 /* copy: filling, and copying with conversion between all pairs of dtypes. */
+#include "tensor/copy.h"
+
 #include "base/parallel.h"
-#include "tensor/loop.h"
 
 #define IDENTITY(x) (x)
 
-/* One row from dtype `from` to dtype `to`; dense rows vectorise. */
+/* One row from dtype `from` to dtype `to`; dense rows vectorise, and rows filled from one element.
+ */
 #define DEFINE_COPY(to, from, to_type, from_type, convert)                                         \
   OL_KERNEL static void copy_##to##_##from(int64_t count, char *const *data,                       \
                                            const int64_t *stride, const void *context) {           \
@@ -13,6 +15,11 @@
       to_type *y = (to_type *)data[0];                                                             \
       const from_type *x = (const from_type *)data[1];                                             \
       for (int64_t i = 0; i < count; i++) y[i] = (to_type)convert(x[i]);                           \
+      return;                                                                                      \
+    }                                                                                              \
+    if (stride[0] == sizeof(to_type) && stride[1] == 0 && count > 0) {                             \
+      to_type *y = (to_type *)data[0], x = (to_type)convert(*(const from_type *)data[1]);          \
+      for (int64_t i = 0; i < count; i++) y[i] = x;                                                \
       return;                                                                                      \
     }                                                                                              \
     for (int64_t i = 0; i < count; i++)                                                            \
@@ -59,6 +66,8 @@ DEFINE_COPY(f64, f64, double, double, IDENTITY)
 static ol_row_fn *const copies[OL_DTYPES][OL_DTYPES] = { COPIES(u8), COPIES(i64), COPIES(bf16),
                                                          COPIES(f32), COPIES(f64) };
 
+ol_row_fn *ol_copy_row(ol_dtype to, ol_dtype from) { return copies[to][from]; }
+
 static void copy_apart(ol_tensor *target, ol_tensor *source) {
   ol_loop loop;
   ol_tensor *operands[] = { target, source };
@@ -80,7 +89,7 @@ static ol_status check_copy(ol_error *error, const ol_tensor *target, const ol_t
   return OL_OK;
 }
 
-static bool same_place(const ol_tensor *a, const ol_tensor *b) {
+bool ol_tensor_same_place(const ol_tensor *a, const ol_tensor *b) {
   if (a->offset != b->offset || a->dtype != b->dtype || !ol_shape_equal(&a->shape, &b->shape))
     return false;
   for (int d = 0; d < a->shape.ndim; d++)
@@ -90,7 +99,7 @@ static bool same_place(const ol_tensor *a, const ol_tensor *b) {
 
 ol_status ol_tensor_copy(ol_error *error, ol_tensor *target, const ol_tensor *source) {
   OL_TRY(check_copy(error, target, source));
-  if (target->storage != source->storage || same_place(target, source)) {
+  if (target->storage != source->storage || ol_tensor_same_place(target, source)) {
     copy_apart(target, (ol_tensor *)source);
     return OL_OK;
   }
