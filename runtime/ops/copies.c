@@ -126,16 +126,16 @@ const ol_family ol_copies_ops = {
                    "nearest when they become narrower.",
             .example = "print(optlua.tensor({ 1.5, -2.5 }):to(\"int64\")) --> tensor([ 1, -2])",
             .samples =
-                "{ { t(3, 4), \"float64\" }, { t(3, 4), \"float32\" }, { t(), \"float32\" }, "
-                "{ t(0, 3), \"float32\" }, { t(4, 3):t(), \"float32\" }, "
-                "{ i({ 3 }, 9), \"float64\" } }",
+                "{ { t(3, 4), \"float64\" }, { t(), \"float64\" }, { t(0, 3), \"float64\" }, "
+                "{ t(4, 3):t(), \"float64\" }, { i({ 3 }, 9), \"float64\" } }",
             .param = { { "self", OL_TENSOR }, { "dtype", OL_TYPE, .doc = "the new dtype" } },
             .forward = to_forward,
             .backward = same_back },
           { .name = "type_as",
             .doc = "As to, with the dtype of another tensor.",
             .example = "print(optlua.tensor({ 1.5 }):type_as(optlua.arange(2))) --> tensor([1])",
-            .samples = "{ { t(3, 4), c(1) }, { t(4, 3):t(), c():to(\"float32\") }, { t(), c(0) } }",
+            .samples =
+                "{ { t(3, 4), c(1) }, { t(4, 3):t(), c(0) }, { t(), c() }, { i({ 3 }, 9), c() } }",
             .param = { { "self", OL_TENSOR }, { "other", OL_TENSOR } },
             .forward = type_as_forward,
             .backward = same_back },

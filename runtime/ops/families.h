@@ -12,6 +12,7 @@
   X(reshape) \
   X(view) \
   X(copies) \
+  X(join) \
   /* the end */
 /* clang-format on */
 
