@@ -1,0 +1,128 @@
+--- loader: cuts a dataset into batches, epoch after epoch.
+--
+-- The order of an epoch depends on the seed and the number of the epoch alone, so that the place in
+-- it can be saved as two numbers.
+local core = require "optlua.core"
+local optlua = require "optlua"
+local options = require "optlua.options"
+local dataset_module = require "optlua.data.dataset"
+
+---@class data.Loader
+---@field dataset data.Dataset
+---@field batch_size integer
+local Loader = {}
+Loader.__index = Loader
+
+--- Stacks the values of items: { {x1, y1}, {x2, y2} } -> stacked x, stacked y. Numbers become a tensor:
+--- int64 if all are integers, else float32.
+---@param items any[][] the values of each item
+---@return optlua.Tensor ...
+local function collate(items)
+  local result = {}
+  for column = 1, #items[1] do
+    local values, whole = {}, true
+    for i, item in ipairs(items) do
+      values[i] = item[column]
+      whole = whole and math.type(item[column]) == "integer"
+    end
+    if optlua.is_tensor(values[1]) then
+      result[column] = optlua.stack(values)
+    elseif type(values[1]) == "number" then
+      result[column] = optlua.tensor(values, { dtype = whole and "int64" or "float32" })
+    else
+      error(("collate: value %d of an item is a %s; tensors and numbers are stacked, others want a collate of your own")
+        :format(column, type(values[1])), 0)
+    end
+  end
+  return table.unpack(result)
+end
+
+--- Makes a loader. `#loader` is the number of batches of an epoch; `for x, y in loader:batches()` goes
+--- through one.
+---@param dataset data.Dataset
+---@param opts? { batch_size?: integer, shuffle?: boolean, drop_last?: boolean, collate?: function, seed?: integer }
+---  batch_size 1; shuffle false; drop_last false: the last batch may be smaller; collate: list of items'
+---  values -> values; seed: of the order, default the seed of optlua.manual_seed
+---@return data.Loader
+local function loader(dataset, opts)
+  dataset_module.check("data.loader", dataset)
+  opts = options.check("data.loader", opts, {
+    batch_size = { default = 1, min = 1, integer = true },
+    shuffle = false,
+    drop_last = false,
+    collate = { type = "function" },
+    seed = { type = "integer" },
+  })
+  return setmetatable({
+    dataset = dataset,
+    batch_size = opts.batch_size,
+    shuffle = opts.shuffle,
+    drop_last = opts.drop_last,
+    collate = opts.collate,
+    seed = opts.seed or optlua.initial_seed(),
+    epoch = 1,    -- the epoch that batches() goes through next, or is in
+    position = 0, -- batches of it that were handed out
+  }, Loader)
+end
+
+function Loader:__len()
+  local n = self.dataset.n / self.batch_size
+  return self.drop_last and math.floor(n) or math.ceil(n)
+end
+
+function Loader:__tostring()
+  return ("loader of %d batches of %d, epoch %d, position %d"):format(#self, self.batch_size, self.epoch, self.position)
+end
+
+--- Positions of the items of this epoch, from 0, in order.
+local function order_of(self)
+  if self.shuffle then return core.permutation(self.dataset.n, self.seed, self.epoch) end
+  return optlua.arange(0, self.dataset.n)
+end
+
+--- The values of the items at some positions.
+local function fetch(self, positions)
+  local dataset = self.dataset
+  if dataset.batch and not self.collate then return dataset.batch(positions) end
+  local items = {}
+  for i, position in ipairs(positions:totable()) do items[i] = { dataset.get(position + 1) } end
+  return (self.collate or collate)(items)
+end
+
+--- Iterates over the rest of the current epoch (all of it, unless the position was loaded); at its end
+--- the next epoch begins. An epoch that is left early begins anew with its next batches().
+---@return fun(): ... the values of a batch
+function Loader:batches()
+  local order, count = order_of(self), #self
+  local at, epoch = self.resumed and self.position or 0, self.epoch
+  self.resumed = nil
+  return function()
+    if at >= count then
+      if self.epoch == epoch then self.epoch, self.position = epoch + 1, 0 end
+      return nil
+    end
+    local start = at * self.batch_size
+    at = at + 1
+    self.position = at
+    return fetch(self, order:narrow(1, start + 1, math.min(self.batch_size, self.dataset.n - start)))
+  end
+end
+
+--- Where the loader stands: the seed of its order, the epoch, and the batches of it already used.
+---@return { seed: integer, epoch: integer, position: integer }
+function Loader:state_dict()
+  return { seed = self.seed, epoch = self.epoch, position = self.position }
+end
+
+--- Takes up a place that state_dict told; the next batches() goes on from there.
+---@param state { seed: integer, epoch: integer, position: integer }
+function Loader:load_state_dict(state)
+  state = options.check("load_state_dict", state, {
+    seed = { type = "integer", required = true },
+    epoch = { type = "integer", min = 1, required = true },
+    position = { type = "integer", min = 0, max = #self, required = true },
+  })
+  self.seed, self.epoch, self.position, self.resumed = state.seed, state.epoch, state.position, true
+end
+
+return { loader = loader, collate = collate }

@@ -1,0 +1,19 @@
+--- dropout: random zeros while training.
+local options = require "optlua.options"
+local module = require "optlua.nn.module"
+
+--- Sets each element to 0 with probability p and scales the others by 1/(1-p), while training
+--- (Srivastava et al., 2014).
+---@class nn.Dropout: nn.Module
+local Dropout = module.class "Dropout"
+
+---@param p? number default 0.5
+function Dropout:init(p)
+  self.p = options.number("nn.Dropout", "p", p == nil and 0.5 or p, { min = 0, max = 1 })
+end
+
+function Dropout:forward(x) return x:dropout(self.p, self.training) end
+
+function Dropout:extra_repr() return ("p=%.14g"):format(self.p) end
+
+return { Dropout = Dropout }

@@ -1,0 +1,41 @@
+--- embedding: rows looked up by number.
+local optlua = require "optlua"
+local options = require "optlua.options"
+local module = require "optlua.nn.module"
+
+--- ids (…) of int64, from 0 -> (…, embedding_dim): rows of weight (num_embeddings, embedding_dim),
+--- standard normal at first. The row of padding_idx is zero at first and gets no gradient.
+---@class nn.Embedding: nn.Module
+---@field weight optlua.Tensor
+local Embedding = module.class "Embedding"
+Embedding.role = "embedding"
+
+---@param num_embeddings integer
+---@param embedding_dim integer
+---@param opts? { padding_idx?: integer, dtype?: string } padding_idx counts from 0, as ids do
+function Embedding:init(num_embeddings, embedding_dim, opts)
+  opts = options.check("nn.Embedding", opts, { padding_idx = { type = "integer" }, dtype = "float32" })
+  self.num_embeddings = options.integer("nn.Embedding", "num_embeddings", num_embeddings, { min = 0 })
+  self.embedding_dim = options.integer("nn.Embedding", "embedding_dim", embedding_dim, { min = 0 })
+  local weight = optlua.randn({ self.num_embeddings, self.embedding_dim }, { dtype = opts.dtype })
+  if opts.padding_idx then
+    local id = opts.padding_idx
+    if id < -self.num_embeddings or id >= self.num_embeddings then
+      error(("nn.Embedding: padding_idx %d is not one of the ids 0 … %d"):format(id, self.num_embeddings - 1), 3)
+    end
+    self.padding_idx = id % self.num_embeddings
+    weight[self.padding_idx + 1] = 0
+  end
+  self.weight = module.Parameter(weight)
+end
+
+function Embedding:forward(ids)
+  return optlua.embedding(ids, self.weight, { padding_idx = self.padding_idx })
+end
+
+function Embedding:extra_repr()
+  return ("%d, %d%s"):format(self.num_embeddings, self.embedding_dim,
+    self.padding_idx and ", padding_idx=" .. self.padding_idx or "")
+end
+
+return { Embedding = Embedding }

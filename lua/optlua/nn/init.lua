@@ -1,0 +1,17 @@
+--- nn: layers. One file a family; each returns a table of classes, which are all gathered here.
+local module = require "optlua.nn.module"
+
+local nn = {
+  Module = module.Module,
+  Parameter = module.Parameter,
+  class = module.class,
+  is_module = module.is_module,
+  functional = require "optlua.nn.functional",
+  utils = require "optlua.nn.utils",
+}
+
+for _, family in ipairs { "containers", "linear", "activation", "dropout", "normalization", "embedding", "loss" } do
+  for name, class in pairs(require("optlua.nn." .. family)) do nn[name] = class end
+end
+
+return nn

@@ -1,0 +1,40 @@
+--- linear: affine maps.
+local optlua = require "optlua"
+local options = require "optlua.options"
+local module = require "optlua.nn.module"
+
+--- y = x Wᵀ + b: (…, in_features) -> (…, out_features). Parameters weight (out, in) and bias (out),
+--- uniform in ±1/√in at first, as PyTorch has them (He et al., 2015, with a = √5).
+---@class nn.Linear: nn.Module
+---@field weight optlua.Tensor
+---@field bias optlua.Tensor|nil
+local Linear = module.class "Linear"
+
+---@param in_features integer
+---@param out_features integer
+---@param opts? { bias?: boolean, dtype?: string }
+function Linear:init(in_features, out_features, opts)
+  opts = options.check("nn.Linear", opts, { bias = true, dtype = "float32" })
+  self.in_features = options.integer("nn.Linear", "in_features", in_features, { min = 0 })
+  self.out_features = options.integer("nn.Linear", "out_features", out_features, { min = 0 })
+  local bound = self.in_features > 0 and 1 / math.sqrt(self.in_features) or 0
+  local function uniform(...)
+    return module.Parameter(optlua.zeros({ ... }, { dtype = opts.dtype }):uniform_(-bound, bound))
+  end
+  self.weight = uniform(self.out_features, self.in_features)
+  if opts.bias then self.bias = uniform(self.out_features) end
+end
+
+function Linear:forward(x) return optlua.linear(x, self.weight, self.bias) end
+
+function Linear:extra_repr()
+  return ("in_features=%d, out_features=%d, bias=%s"):format(self.in_features, self.out_features, self.bias ~= nil)
+end
+
+--- Hands its input on.
+---@class nn.Identity: nn.Module
+local Identity = module.class "Identity"
+
+function Identity:forward(x) return x end
+
+return { Linear = Linear, Identity = Identity }

@@ -1,0 +1,42 @@
+--- loss: criteria as modules: loss_fn(output, target) -> a 0-d tensor, or one loss an item.
+local optlua = require "optlua"
+local options = require "optlua.options"
+local module = require "optlua.nn.module"
+
+local reduction = { default = "mean", choices = { "none", "mean", "sum" } }
+
+--- Cross-entropy of logits (N, C) or (N, C, …) with classes (int64, from 0) or class probabilities.
+---@class nn.CrossEntropyLoss: nn.Module
+local CrossEntropyLoss = module.class "CrossEntropyLoss"
+
+---@param opts? { weight?: optlua.Tensor, ignore_index?: integer, label_smoothing?: number, reduction?: string }
+function CrossEntropyLoss:init(opts)
+  opts = options.check("nn.CrossEntropyLoss", opts, {
+    weight = { type = "tensor" },
+    ignore_index = { default = -100, integer = true },
+    label_smoothing = { default = 0, min = 0, max = 1 },
+    reduction = reduction,
+  })
+  if opts.weight then self:register_buffer("weight", opts.weight) end
+  self.ignore_index = opts.ignore_index
+  self.label_smoothing = opts.label_smoothing
+  self.reduction = opts.reduction
+end
+
+function CrossEntropyLoss:forward(input, target)
+  return optlua.cross_entropy(input, target, {
+    weight = self.weight, ignore_index = self.ignore_index,
+    label_smoothing = self.label_smoothing, reduction = self.reduction,
+  })
+end
+
+--- Mean of squared differences.
+---@class nn.MSELoss: nn.Module
+local MSELoss = module.class "MSELoss"
+
+---@param opts? { reduction?: string }
+function MSELoss:init(opts) self.reduction = options.check("nn.MSELoss", opts, { reduction = reduction }).reduction end
+
+function MSELoss:forward(input, target) return optlua.mse_loss(input, target, { reduction = self.reduction }) end
+
+return { CrossEntropyLoss = CrossEntropyLoss, MSELoss = MSELoss }
