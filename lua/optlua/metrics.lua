@@ -27,7 +27,7 @@ local metrics = {}
 --- targets int64 (N) or (N, …).
 ---@param opts? { ignore_index?: integer } targets with this value are not counted
 function metrics.accuracy(opts)
-  opts = options.check("metrics.accuracy", opts, { ignore_index = { type = "integer" } })
+  opts = options.check("metrics.accuracy", opts, { ignore_index = { required = false, type = "integer" } })
   return mean("accuracy", function(output, target)
     local right = output:argmax(2):eq(target):to "int64"
     if not opts.ignore_index then return right:sum():item(), target:numel() end

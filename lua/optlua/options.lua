@@ -245,6 +245,19 @@ function options.value(name, value, entry)
   return check_scalar(option, name, value)
 end
 
+--- Checks one argument of a call; raises at the line that called the caller.
+---@param what string whose argument it is; begins the message
+---@param name string
+---@param value any nil where it is missing
+---@param entry any a description or a bare default
+---@param level integer? whom to blame, as in `error`; default 3: the caller of argument's caller
+---@return any checked
+function options.argument(what, name, value, entry, level)
+  local checked, problem = options.value(name, value, entry)
+  if problem then error(("%s: %s"):format(what, problem), level or 3) end
+  return checked
+end
+
 local function copy_default(value)
   if type(value) ~= "table" or debug.getmetatable(value) then return value end
   local copy = {}

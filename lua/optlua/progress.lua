@@ -16,9 +16,9 @@ Progress.__index = Progress
 ---@return optlua.Progress
 local function progress(total, opts)
   opts = options.check("optlua.progress", opts, {
-    label = "", unit = "it", file = { type = "userdata" },
+    label = "", unit = "it", file = { required = false, type = "userdata" },
   })
-  if total ~= nil then total = options.integer("optlua.progress", "total", total, { min = 0 }) end
+  if total ~= nil then total = options.argument("optlua.progress", "total", total, { required = true, type = "integer", min = 0 }, 4) end
   local file = opts.file or io.stderr
   local terminal = core.isatty(file)
   return setmetatable({

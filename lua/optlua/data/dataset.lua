@@ -15,7 +15,7 @@ local function check(what, dataset)
   if type(dataset) ~= "table" or type(dataset.get) ~= "function" then
     error(("%s: a dataset expected: a table with n and get(i)"):format(what), 3)
   end
-  options.integer(what, "dataset.n", dataset.n, { min = 0 })
+  options.argument(what, "dataset.n", dataset.n, { required = true, type = "integer", min = 0 }, 4)
   return dataset
 end
 
@@ -58,7 +58,8 @@ end
 local function subset(dataset, positions)
   check("data.subset", dataset)
   local places = optlua.is_tensor(positions) and positions
-    or optlua.tensor(options.integers("data.subset", "positions", positions, { min = 1, max = dataset.n }),
+    or optlua.tensor(options.argument("data.subset", "positions", positions,
+      { required = true, type = "list", integer = true, min = 1, max = dataset.n }),
       { dtype = "int64" }) - 1
   return setmetatable({
     n = #places,

@@ -50,8 +50,8 @@ local function loader(dataset, opts)
     batch_size = { default = 1, min = 1, integer = true },
     shuffle = false,
     drop_last = false,
-    collate = { type = "function" },
-    seed = { type = "integer" },
+    collate = { required = false, type = "function" },
+    seed = { required = false, type = "integer" },
   })
   return setmetatable({
     dataset = dataset,

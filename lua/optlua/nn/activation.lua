@@ -1,11 +1,10 @@
 --- activation: elementwise nonlinearities as layers.
-local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 --- A layer that calls one method of its input.
 local function layer(name, method)
   local class = module.class(name)
-  function class:init(opts) options.check("nn." .. name, opts, {}) end
+  function class:init(opts) module.options("nn." .. name, opts, {}) end
   function class:forward(x) return x[method](x) end
   return class
 end
@@ -16,7 +15,7 @@ local GELU = module.class "GELU"
 
 ---@param opts? { approximate?: "none"|"tanh" }
 function GELU:init(opts)
-  opts = options.check("nn.GELU", opts, { approximate = { default = "none", choices = { "none", "tanh" } } })
+  opts = module.options("nn.GELU", opts, { approximate = { default = "none", choices = { "none", "tanh" } } })
   self.approximate = opts.approximate
 end
 

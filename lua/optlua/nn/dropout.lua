@@ -1,5 +1,4 @@
 --- dropout: random zeros while training.
-local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 --- Sets each element to 0 with probability p and scales the others by 1/(1-p), while training
@@ -9,7 +8,7 @@ local Dropout = module.class "Dropout"
 
 ---@param p? number default 0.5
 function Dropout:init(p)
-  self.p = options.number("nn.Dropout", "p", p == nil and 0.5 or p, { min = 0, max = 1 })
+  self.p = module.argument("nn.Dropout", "p", p == nil and 0.5 or p, { default = 0.5, min = 0, max = 1 })
 end
 
 function Dropout:forward(x) return x:dropout(self.p, self.training) end

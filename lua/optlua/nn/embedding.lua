@@ -1,6 +1,5 @@
 --- embedding: rows looked up by number.
 local optlua = require "optlua"
-local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 --- ids (…) of int64, from 0 -> (…, embedding_dim): rows of weight (num_embeddings, embedding_dim),
@@ -14,9 +13,9 @@ Embedding.role = "embedding"
 ---@param embedding_dim integer
 ---@param opts? { padding_idx?: integer, dtype?: string } padding_idx counts from 0, as ids do
 function Embedding:init(num_embeddings, embedding_dim, opts)
-  opts = options.check("nn.Embedding", opts, { padding_idx = { type = "integer" }, dtype = "float32" })
-  self.num_embeddings = options.integer("nn.Embedding", "num_embeddings", num_embeddings, { min = 0 })
-  self.embedding_dim = options.integer("nn.Embedding", "embedding_dim", embedding_dim, { min = 0 })
+  opts = module.options("nn.Embedding", opts, { padding_idx = { required = false, type = "integer" }, dtype = "float32" })
+  self.num_embeddings = module.argument("nn.Embedding", "num_embeddings", num_embeddings, module.size)
+  self.embedding_dim = module.argument("nn.Embedding", "embedding_dim", embedding_dim, module.size)
   local weight = optlua.randn({ self.num_embeddings, self.embedding_dim }, { dtype = opts.dtype })
   if opts.padding_idx then
     local id = opts.padding_idx

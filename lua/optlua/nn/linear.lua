@@ -1,6 +1,5 @@
 --- linear: affine maps.
 local optlua = require "optlua"
-local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 --- y = x Wᵀ + b: (…, in_features) -> (…, out_features). Parameters weight (out, in) and bias (out),
@@ -14,9 +13,9 @@ local Linear = module.class "Linear"
 ---@param out_features integer
 ---@param opts? { bias?: boolean, dtype?: string }
 function Linear:init(in_features, out_features, opts)
-  opts = options.check("nn.Linear", opts, { bias = true, dtype = "float32" })
-  self.in_features = options.integer("nn.Linear", "in_features", in_features, { min = 0 })
-  self.out_features = options.integer("nn.Linear", "out_features", out_features, { min = 0 })
+  opts = module.options("nn.Linear", opts, { bias = true, dtype = "float32" })
+  self.in_features = module.argument("nn.Linear", "in_features", in_features, module.size)
+  self.out_features = module.argument("nn.Linear", "out_features", out_features, module.size)
   local bound = self.in_features > 0 and 1 / math.sqrt(self.in_features) or 0
   local function uniform(...)
     return module.Parameter(optlua.zeros({ ... }, { dtype = opts.dtype }):uniform_(-bound, bound))

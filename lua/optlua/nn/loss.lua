@@ -1,6 +1,5 @@
 --- loss: criteria as modules: loss_fn(output, target) -> a 0-d tensor, or one loss an item.
 local optlua = require "optlua"
-local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 local reduction = { default = "mean", choices = { "none", "mean", "sum" } }
@@ -11,8 +10,8 @@ local CrossEntropyLoss = module.class "CrossEntropyLoss"
 
 ---@param opts? { weight?: optlua.Tensor, ignore_index?: integer, label_smoothing?: number, reduction?: string }
 function CrossEntropyLoss:init(opts)
-  opts = options.check("nn.CrossEntropyLoss", opts, {
-    weight = { type = "tensor" },
+  opts = module.options("nn.CrossEntropyLoss", opts, {
+    weight = { required = false, type = "tensor" },
     ignore_index = { default = -100, integer = true },
     label_smoothing = { default = 0, min = 0, max = 1 },
     reduction = reduction,
@@ -35,7 +34,7 @@ end
 local MSELoss = module.class "MSELoss"
 
 ---@param opts? { reduction?: string }
-function MSELoss:init(opts) self.reduction = options.check("nn.MSELoss", opts, { reduction = reduction }).reduction end
+function MSELoss:init(opts) self.reduction = module.options("nn.MSELoss", opts, { reduction = reduction }).reduction end
 
 function MSELoss:forward(input, target) return optlua.mse_loss(input, target, { reduction = self.reduction }) end
 

@@ -475,7 +475,18 @@ end
 Module.name = "Module"
 classes[Module] = true
 
+-- Arguments of layers -----------------------------------------------------------------------------------
+
+--- Checks the options of a layer in its init; errors point at the line that makes the layer.
+local function check_options(what, given, schema) return options.check(what, given, schema, 4) end
+
+--- Checks one argument of a layer in its init; errors point at the line that makes the layer.
+local function check_argument(what, name, value, entry) return options.argument(what, name, value, entry, 4) end
+
 return {
+  options = check_options,
+  argument = check_argument,
+  size = { required = true, type = "integer", min = 0 }, -- a number of features, rows …
   Module = Module,
   Parameter = parameter,
   class = class,

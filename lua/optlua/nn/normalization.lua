@@ -1,6 +1,5 @@
 --- normalization: layers that standardise their input.
 local optlua = require "optlua"
-local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 --- Standardises over the last dimensions, then scales and shifts (Ba, Kiros & Hinton, 2016).
@@ -13,11 +12,12 @@ LayerNorm.role = "norm"
 ---@param normalized_shape integer|integer[] the sizes of the last dimensions
 ---@param opts? { eps?: number, elementwise_affine?: boolean, bias?: boolean, dtype?: string }
 function LayerNorm:init(normalized_shape, opts)
-  opts = options.check("nn.LayerNorm", opts, {
+  opts = module.options("nn.LayerNorm", opts, {
     eps = { default = 1e-5, min = 0 }, elementwise_affine = true, bias = true, dtype = "float32",
   })
   if type(normalized_shape) == "number" then normalized_shape = { normalized_shape } end
-  self.normalized_shape = options.integers("nn.LayerNorm", "normalized_shape", normalized_shape, { min = 0 })
+  self.normalized_shape = module.argument("nn.LayerNorm", "normalized_shape", normalized_shape,
+    { required = true, type = "list", integer = true, min = 0 })
   self.eps = opts.eps
   if not opts.elementwise_affine then return end
   self.weight = module.Parameter(optlua.ones(self.normalized_shape, { dtype = opts.dtype }))
