@@ -15,7 +15,7 @@ bool ol_in_parallel(void) { return false; }
 
 void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
   if (count <= 0) return;
-  int64_t chunks = (count + grain - 1) / grain;
+  int64_t chunks = (count - 1) / grain + 1;
   if (chunks == 1 || ol_threads() == 1 || ol_in_parallel()) {
     fn(0, count, context);
     return;

@@ -179,15 +179,16 @@ static ol_shape repeated(const ol_shape *shape, const repeat *r) {
 }
 
 /* Repeats one dimension of x (contiguous). */
-static ol_status repeat_dim(ol_error *error, ol_tensor *x, const repeat *r, ol_tensor **out) {
+static ol_status repeat_dim(ol_error *error, const char *op, ol_tensor *x, const repeat *r,
+                            ol_tensor **out) {
   repeat once = { .dim = r->dim, .times = 1, .each = r->each };
   ol_shape from = repeated(&x->shape, &once), to = repeated(&x->shape, r), shape = x->shape;
   ol_tensor *cut = NULL, *spread = NULL, *copy = NULL;
   if (__builtin_mul_overflow(shape.size[r->dim], r->times, &shape.size[r->dim]))
-    return ol_fail(error, OL_SHAPE, "dimension %d repeated %lld times is too large", r->dim + 1,
-                   (long long)r->times);
+    return ol_fail(error, OL_SHAPE, "%s: dimension %d repeated %lld times is too large", op,
+                   r->dim + 1, (long long)r->times);
   ol_status status = ol_reshape(error, x, &from, &cut);
-  if (status == OL_OK) status = ol_expand(error, "repeat", cut, &to, &spread);
+  if (status == OL_OK) status = ol_expand(error, op, cut, &to, &spread);
   if (status == OL_OK) status = ol_tensor_clone(error, spread, &copy);
   if (status == OL_OK) status = ol_reshape(error, copy, &shape, out);
   ol_release(cut);
@@ -237,13 +238,12 @@ static ol_status tile_forward(ol_error *error, ol_call *call) {
   for (int d = shape.ndim - 1; d >= 0 && status == OL_OK; d--) {
     repeat r = tile_of(dims, d, shape.ndim);
     if (r.times == 1) continue;
-    status = repeat_dim(error, y, &r, &next);
+    status = repeat_dim(error, "tile", y, &r, &next);
     ol_release(y);
     y = next;
   }
-  if (status != OL_OK) return ol_fail_in(error, "tile");
-  call->out[0] = y;
-  return OL_OK;
+  if (status == OL_OK) call->out[0] = y;
+  return status;
 }
 
 static ol_status tile_back(ol_error *error, ol_back *back) {
@@ -282,9 +282,9 @@ static ol_status interleave_forward(ol_error *error, ol_call *call) {
   repeat r;
   OL_TRY(interleave_of(error, call->arg, &shape, &r));
   OL_TRY(ol_reshape(error, x, &shape, &flat));
-  ol_status status = repeat_dim(error, flat, &r, &call->out[0]);
+  ol_status status = repeat_dim(error, "repeat_interleave", flat, &r, &call->out[0]);
   ol_release(flat);
-  return status == OL_OK ? status : ol_fail_in(error, "repeat_interleave");
+  return status;
 }
 
 static ol_status interleave_back(ol_error *error, ol_back *back) {

@@ -35,8 +35,17 @@ static void covers_all_items(int threads) {
   CHECK_EQUAL(crooked, 0);
 }
 
+/* A grain of any size keeps the loop in one piece. */
+static void covers_items_whatever_the_grain(void) {
+  memset(visits, 0, sizeof visits);
+  ol_parallel_for(ITEMS, INT64_MAX, visit, NULL);
+  CHECK_EQUAL(visits[0], 1);
+  CHECK_EQUAL(visits[ITEMS - 1], 1);
+}
+
 int main(void) {
   for (int threads = 1; threads <= 4; threads++) covers_all_items(threads);
+  covers_items_whatever_the_grain();
   ol_set_threads(3);
   CHECK(ol_threads() == 3 || ol_threads() == 1); /* 1 without OpenMP */
   CHECK(!ol_in_parallel());
