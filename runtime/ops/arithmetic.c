@@ -135,7 +135,7 @@ static ol_status div_forward(ol_error *error, ol_call *call) {
 
 static ol_status div_backward(ol_error *error, ol_back *back) {
   ol_tensor *g = back->grad_out[0], *x = ol_first(back), *y = back->arg[1].tensor;
-  if (back->arg[2].choice != 0) return OL_OK; /* steps are flat */
+  if (back->arg[2].choice != 0) return ol_flat_backward(error, back);
   if (back->needs[0]) OL_TRY(ol_div(error, g, y, &back->grad[0]));
   if (back->needs[1]) OL_TRY(ol_ternary(error, "div", &div_grad, g, x, y, &back->grad[1]));
   return OL_OK;

@@ -8,6 +8,12 @@
 #define OL_FAMILIES(X) \
   X(arithmetic) \
   X(division) \
+  X(power) \
+  X(combine) \
+  X(unary) \
+  X(rounding) \
+  X(exponential) \
+  X(trigonometry) \
   X(activation) \
   X(reshape) \
   X(view) \

@@ -198,3 +198,10 @@ ol_status ol_keep_first(ol_error *error, ol_call *call, bool needed) {
   if (!needed || !call->recording || !(call->op->flags & OL_OP_INPLACE)) return OL_OK;
   return ol_tensor_clone(error, call->arg[0].tensor, &call->kept[0]);
 }
+
+ol_status ol_flat_backward(ol_error *error, ol_back *back) {
+  for (int i = 0; i < back->inputs; i++)
+    if (back->needs[i])
+      OL_TRY(ol_tensor_zeros(error, back->dtype[i], back->shape[i], &back->grad[i]));
+  return OL_OK;
+}
