@@ -15,6 +15,8 @@
   X(exponential) \
   X(trigonometry) \
   X(activation) \
+  X(reduce) \
+  X(matmul) \
   X(reshape) \
   X(view) \
   X(copies) \

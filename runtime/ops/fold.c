@@ -1,0 +1,206 @@
+/* fold: arranges, cuts into blocks, runs and merges. */
+#include "ops/fold.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+#define LANES  512   /* totals that a block of columns keeps at hand */
+#define BLOCK  32768 /* elements of a block, about */
+#define ENOUGH 64    /* pieces that are enough to share among threads */
+
+/* Whether the masked dimensions are neighbours, when sizes of 1 are left out. */
+static bool adjacent(const ol_shape *shape, const bool *mask) {
+  int runs = 0;
+  bool inside = false;
+  for (int d = 0; d < shape->ndim; d++) {
+    if (shape->size[d] == 1) continue;
+    if (mask[d] && !inside) runs++;
+    inside = mask[d];
+  }
+  return runs <= 1;
+}
+
+/* x with its masked dimensions moved to the end, contiguous. */
+static ol_status move_last(ol_error *error, ol_tensor *x, const bool *mask, ol_tensor **out) {
+  ol_shape shape = { .ndim = 0 };
+  int64_t stride[OL_MAX_DIMS];
+  for (int last = 0; last <= 1; last++)
+    for (int d = 0; d < x->shape.ndim; d++) {
+      if (mask[d] != (last == 1)) continue;
+      stride[shape.ndim] = x->stride[d];
+      shape.size[shape.ndim++] = x->shape.size[d];
+    }
+  ol_tensor *view;
+  OL_TRY(ol_tensor_view(error, x, &shape, stride, x->offset, &view));
+  ol_status status = ol_tensor_contiguous(error, view, out);
+  ol_release(view);
+  return status;
+}
+
+ol_status ol_folding_init(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
+                          bool keep, ol_folding *out) {
+  bool mask[OL_MAX_DIMS];
+  OL_TRY(ol_shape_mask(error, op, dims, x->shape.ndim, mask));
+  ol_folding folding = { .outer = 1, .count = 1, .inner = 1 };
+  folding.shape = ol_shape_reduce(&x->shape, mask, keep);
+  bool in_place = adjacent(&x->shape, mask), passed = false;
+  for (int d = 0; d < x->shape.ndim; d++) {
+    int64_t size = x->shape.size[d];
+    if (mask[d] && size != 1) passed = true;
+    if (mask[d])
+      folding.count *= size;
+    else if (in_place && passed)
+      folding.inner *= size;
+    else
+      folding.outer *= size;
+  }
+  if (in_place)
+    OL_TRY(ol_tensor_contiguous(error, x, &folding.source));
+  else
+    OL_TRY(move_last(error, x, mask, &folding.source));
+  *out = folding;
+  return OL_OK;
+}
+
+void ol_folding_release(ol_folding *folding) {
+  ol_release(folding->source);
+  folding->source = NULL;
+}
+
+/* A folding cut into cells: `tiles` of columns by `blocks` of rows for each outer position. */
+typedef struct job {
+  const ol_folding *folding;
+  const ol_fold *fold;
+  const double *center;
+  ol_total *total; /* (outer, blocks, inner) */
+  int64_t blocks, rows, tiles;
+  int64_t groups; /* rows that lie in the lanes side by side, where columns are few */
+} job;
+
+/* Folds `count` rows of `width` columns into total[width]. */
+static void columns(const job *j, const char *x, int64_t count, int64_t width, const double *center,
+                    ol_total *total) {
+  ol_total lane[LANES];
+  double centers[LANES];
+  int64_t groups = j->groups, inner = j->folding->inner;
+  int64_t row = inner * (int64_t)ol_dtype_size(j->folding->source->dtype);
+  for (int64_t i = 0; i < groups * width; i++) lane[i] = j->fold->identity;
+  if (center)
+    for (int64_t i = 0; i < groups; i++)
+      memcpy(centers + i * width, center, (size_t)width * sizeof *center);
+  for (int64_t r = 0; r < count; r += groups) {
+    int64_t taken = count - r < groups ? count - r : groups;
+    j->fold->lanes(taken * width, x + r * row, center ? centers : NULL, lane);
+  }
+  for (int64_t half = groups / 2; half > 0; half /= 2)
+    j->fold->merge(half * width, lane + half * width, lane);
+  memcpy(total, lane, (size_t)width * sizeof *total);
+}
+
+static void cell(const job *j, int64_t number) {
+  const ol_folding *f = j->folding;
+  int64_t tile = number % j->tiles, block = number / j->tiles % j->blocks;
+  int64_t outer = number / j->tiles / j->blocks;
+  int64_t row = block * j->rows, column = tile * LANES;
+  int64_t rows = f->count - row < j->rows ? f->count - row : j->rows;
+  int64_t width = f->inner - column < LANES ? f->inner - column : LANES;
+  const char *x = ol_tensor_data(f->source);
+  x += ((outer * f->count + row) * f->inner + column) * (int64_t)ol_dtype_size(f->source->dtype);
+  const double *center = j->center ? j->center + outer * f->inner + column : NULL;
+  ol_total *total = j->total + (outer * j->blocks + block) * f->inner + column;
+  if (f->inner == 1)
+    j->fold->run(rows, x, center, total);
+  else
+    columns(j, x, rows, width, center, total);
+}
+
+static void cells(int64_t begin, int64_t end, void *context) {
+  for (int64_t i = begin; i < end; i++) cell(context, i);
+}
+
+/* The greatest power of two that is at most bound, at least 1. */
+static int64_t power_below(int64_t bound) {
+  int64_t power = 1;
+  while (power * 2 <= bound) power *= 2;
+  return power;
+}
+
+static void cut(job *j) {
+  const ol_folding *f = j->folding;
+  j->tiles = (f->inner + LANES - 1) / LANES;
+  j->rows = f->count;
+  j->blocks = 1;
+  if (f->outer * j->tiles < ENOUGH && f->count * f->inner > BLOCK) {
+    j->rows = BLOCK / f->inner;
+    if (j->rows < ENOUGH) j->rows = ENOUGH;
+    j->blocks = (f->count + j->rows - 1) / j->rows;
+  }
+  int64_t groups = LANES / 2 / f->inner;
+  j->groups = power_below(groups < j->rows ? groups : j->rows);
+}
+
+static void run_cells(const job *j) {
+  int64_t work = j->rows * (j->folding->inner < LANES ? j->folding->inner : LANES);
+  int64_t count = j->folding->outer * j->blocks * j->tiles;
+  ol_parallel_for(count, 1 + OL_GRAIN / (work + 1), cells, (void *)j);
+}
+
+/* Merges the blocks of each outer position, in order. */
+static void merge_blocks(const job *j, ol_total *total) {
+  int64_t inner = j->folding->inner;
+  for (int64_t outer = 0; outer < j->folding->outer; outer++) {
+    const ol_total *from = j->total + outer * j->blocks * inner;
+    ol_total *to = total + outer * inner;
+    memcpy(to, from, (size_t)inner * sizeof *to);
+    for (int64_t b = 1; b < j->blocks; b++) j->fold->merge(inner, from + b * inner, to);
+  }
+}
+
+ol_status ol_fold_run(ol_error *error, const ol_folding *folding, const ol_fold *fold,
+                      const double *center, ol_total *total) {
+  job j = { .folding = folding, .fold = fold, .center = center, .total = total };
+  if (folding->outer * folding->inner == 0) return OL_OK;
+  cut(&j);
+  if (j.blocks > 1) {
+    size_t size = (size_t)(folding->outer * j.blocks * folding->inner) * sizeof *total;
+    OL_TRY(ol_alloc_for(error, size, "partial totals", (void **)&j.total));
+  }
+  run_cells(&j);
+  if (j.blocks == 1) return OL_OK;
+  merge_blocks(&j, total);
+  ol_free(j.total);
+  return OL_OK;
+}
+
+ol_status ol_totals_init(ol_error *error, const ol_folding *folding, ol_totals *out) {
+  out->count = folding->outer * folding->inner;
+  out->data = out->few;
+  if (out->count <= (int64_t)(sizeof out->few / sizeof *out->few)) return OL_OK;
+  size_t size = (size_t)out->count * sizeof *out->data;
+  return ol_alloc_for(error, size, "totals", (void **)&out->data);
+}
+
+void ol_totals_release(ol_totals *totals) {
+  if (totals->data != totals->few) ol_free(totals->data);
+}
+
+void ol_totals_store(const ol_totals *totals, ol_tensor *target) {
+  const ol_total *from = totals->data;
+  void *to = ol_tensor_data(target);
+  int64_t count = totals->count;
+  switch (target->dtype) {
+  case OL_F32:
+    for (int64_t i = 0; i < count; i++) ((float *)to)[i] = (float)from[i].f64;
+    break;
+  case OL_F64:
+    for (int64_t i = 0; i < count; i++) ((double *)to)[i] = from[i].f64;
+    break;
+  case OL_U8:
+    for (int64_t i = 0; i < count; i++) ((uint8_t *)to)[i] = (uint8_t)from[i].i64;
+    break;
+  default:
+    for (int64_t i = 0; i < count; i++) ((int64_t *)to)[i] = from[i].i64;
+    break;
+  }
+}
