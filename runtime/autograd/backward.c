@@ -84,6 +84,9 @@ static int later_first(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* The dtype of the gradient of a tensor: sums need one that computes. */
+static ol_dtype gradient_dtype(ol_dtype dtype) { return ol_dtype_computes(dtype) ? dtype : OL_F32; }
+
 /* Whether nobody else can see a tensor's elements. */
 static bool is_ours(const ol_tensor *tensor) {
   return tensor->object.references == 1 && tensor->storage->object.references == 1 &&
@@ -137,9 +140,6 @@ static ol_status deliver_leaf(ol_error *error, ol_tensor *leaf, ol_tensor *gradi
   return run_hook(error, (ol_hook *)leaf->hook, &leaf->pending);
 }
 
-/* The dtype of the gradient of a tensor: sums need one that computes. */
-static ol_dtype gradient_dtype(ol_dtype dtype) { return ol_dtype_computes(dtype) ? dtype : OL_F32; }
-
 /* Hands gradient (taken over; may be NULL) to where input i of node came from. */
 static ol_status deliver(ol_error *error, ol_node *node, int i, ol_tensor *gradient) {
   const ol_edge *edge = &node->edge[i];
@@ -162,7 +162,7 @@ ol_status ol_back_new(ol_error *error, ol_back *back, int input, ol_tensor **out
     *out = ol_retain(leaf->grad);
     return OL_OK;
   }
-  return ol_tensor_new(error, back->dtype[input], back->shape[input], out);
+  return ol_tensor_new(error, gradient_dtype(back->dtype[input]), back->shape[input], out);
 }
 
 /* Room for one call of backward on any node of a walk. */

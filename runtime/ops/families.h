@@ -21,6 +21,8 @@
   X(view) \
   X(copies) \
   X(join) \
+  X(gather) \
+  X(index) \
   /* the end */
 /* clang-format on */
 
