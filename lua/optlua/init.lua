@@ -1,0 +1,28 @@
+--- optlua: tensors, gradients, networks, and optimizers that are rules.
+--
+-- `require "optlua"` returns this table and sets no global. Tensor functions are there at once; the
+-- parts of the library (nn, optim, data …) are loaded when they are first used: a field that is not
+-- there is the module "optlua.FIELD".
+
+local core = require "optlua.core"
+
+local optlua = {}
+for name, value in pairs(core) do
+  if name ~= "hidden" then optlua[name] = value end
+end
+
+local function exists(module)
+  return package.loaded[module] ~= nil or package.preload[module] ~= nil
+    or package.searchpath(module, package.path) ~= nil
+end
+
+return setmetatable(optlua, {
+  __name = "optlua",
+  __index = function(self, name)
+    local module = type(name) == "string" and name:find "^%a[%w_]*$" and "optlua." .. name
+    if not module or not exists(module) then return nil end
+    local value = require(module)
+    rawset(self, name, value)
+    return value
+  end,
+})

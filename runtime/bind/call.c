@@ -1,0 +1,126 @@
+/* call: from arguments through the tape to results. */
+#include "bind/call.h"
+
+#include <lauxlib.h>
+
+#include "autograd/tape.h"
+#include "bind/args.h"
+#include "bind/collector.h"
+#include "bind/error.h"
+#include "bind/history.h"
+#include "bind/tensor.h"
+#include "ops/registry.h"
+
+/* Pushes the userdata of the argument that is this very tensor; false when there is none. */
+static bool push_argument(lua_State *L, const ol_args *args, const ol_tensor *tensor) {
+  const ol_param *param = args->call.op->param;
+  for (int p = 0; param[p].name; p++) {
+    const ol_value *value = &args->call.arg[p];
+    if (param[p].kind == OL_TENSOR || param[p].kind == OL_OPERAND) {
+      if (value->tensor != tensor || args->number[p]) continue;
+      lua_pushvalue(L, args->at[p]);
+      return true;
+    }
+    for (int i = 0; param[p].kind == OL_TENSORS && i < value->tensors.count; i++) {
+      if (value->tensors.item[i] != tensor) continue;
+      lua_rawgeti(L, args->at[p], i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Hands a result to its slot, unless it is one of the arguments and so has a userdata. */
+static void take_result(lua_State *L, const ol_args *args, int slot, ol_tensor *result) {
+  if (!result) {
+    lua_pushnil(L);
+    lua_replace(L, slot);
+  } else if (result->object.references > 1 && push_argument(L, args, result)) {
+    lua_replace(L, slot);
+    ol_release(result);
+  } else
+    ol_fill_slot(L, slot, result);
+}
+
+static ol_status apply(ol_error *error, lua_State *L, ol_args *args) {
+  ol_status status = ol_make_operands(error, L, args);
+  if (status == OL_OK) status = ol_apply(error, args->call.op, &args->call);
+  if (status == OL_OK && args->requires_grad && args->call.out[0]) {
+    status = ol_set_requires_grad(error, args->call.out[0], true);
+    if (status != OL_OK) ol_release(args->call.out[0]);
+  }
+  ol_drop_operands(args);
+  return status;
+}
+
+void ol_push_slots(lua_State *L, const ol_op *op) {
+  int outputs = op->outputs ? op->outputs : 1;
+  luaL_checkstack(L, outputs, op->name);
+  for (int i = 0; i < outputs; i++) ol_push_slot(L);
+}
+
+int ol_apply_args(lua_State *L, ol_args *args, int slot) {
+  ol_error error;
+  int outputs = args->call.op->outputs ? args->call.op->outputs : 1;
+  ol_check(L, apply(&error, L, args), &error);
+  for (int i = 0; i < outputs; i++) take_result(L, args, slot + i, args->call.out[i]);
+  if (ol_has_history()) ol_inherit(L, args, slot, outputs);
+  lua_settop(L, slot + outputs - 1);
+  ol_feed_collector(L);
+  return outputs;
+}
+
+int ol_call_op(lua_State *L, const ol_op *op, int count) {
+  ol_args args;
+  int slot = lua_gettop(L) + 1;
+  ol_push_slots(L, op);
+  ol_read_args(L, op, count, &args);
+  return ol_apply_args(L, &args, slot);
+}
+
+static int call_op(lua_State *L) {
+  return ol_call_op(L, lua_touserdata(L, lua_upvalueindex(1)), lua_gettop(L));
+}
+
+static void set_op(lua_State *L, int table, const char *name, const ol_op *op) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)op);
+  lua_pushcclosure(L, call_op, 1);
+  lua_setfield(L, table, name);
+}
+
+static bool is_method(const ol_op *op) {
+  ol_kind kind = op->param[0].kind;
+  return op->param[0].name && !(op->flags & (OL_OP_FUNCTION | OL_OP_HIDDEN)) &&
+         (kind == OL_TENSOR || kind == OL_OPERAND);
+}
+
+void ol_bind_ops(lua_State *L, int module, int methods, int hidden) {
+  for (const ol_family *const *family = ol_families; *family; family++)
+    for (const ol_op *op = (*family)->ops; op->name; op++) {
+      set_op(L, op->flags & OL_OP_HIDDEN ? hidden : module, op->name, op);
+      if (is_method(op)) set_op(L, methods, op->name, op);
+    }
+}
+
+/* A unary metamethod gets its operand twice. */
+static int call_unary(lua_State *L) {
+  return ol_call_op(L, lua_touserdata(L, lua_upvalueindex(1)), 1);
+}
+
+void ol_bind_arithmetic(lua_State *L, int index) {
+  static const struct {
+    const char *event, *op;
+    bool unary;
+  } events[] = {
+    { "__add", "add" },           { "__sub", "sub" },       { "__mul", "mul" },
+    { "__div", "div" },           { "__mod", "remainder" }, { "__pow", "pow" },
+    { "__idiv", "floor_divide" }, { "__unm", "neg", true },
+  };
+  for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+    const ol_op *op = ol_op_find(events[i].op);
+    if (!op) continue;
+    lua_pushlightuserdata(L, (void *)(uintptr_t)op);
+    lua_pushcclosure(L, events[i].unary ? call_unary : call_op, 1);
+    lua_setfield(L, index, events[i].event);
+  }
+}

@@ -1,0 +1,103 @@
+/* error: the texts of errors. */
+#include "bind/error.h"
+
+#include <ctype.h>
+#include <lauxlib.h>
+#include <string.h>
+
+#include "bind/tensor.h"
+
+static const char kept = 'e'; /* its address is the key of the error of a script's function */
+
+void ol_raise(lua_State *L, const ol_error *error) {
+  if (error->status == OL_CALLBACK) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kept);
+    ol_open_error(L);
+    lua_error(L);
+  }
+  luaL_error(L, "%s", error->message);
+  __builtin_unreachable();
+}
+
+void ol_open_error(lua_State *L) {
+  lua_pushboolean(L, false);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kept);
+}
+
+ol_status ol_keep_error(lua_State *L, ol_error *error) {
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kept); /* the key is there: needs no memory */
+  return ol_fail(error, OL_CALLBACK, "a function of the script failed");
+}
+
+const char *ol_value_text(lua_State *L, int index) {
+  if (lua_type(L, index) != LUA_TNUMBER) return ol_type_text(L, index);
+  lua_pushvalue(L, index);
+  return lua_tostring(L, -1); /* stays on the stack, for its text */
+}
+
+const char *ol_type_text(lua_State *L, int index) {
+  if (ol_is_tensor(L, index)) return ol_to_tensor(L, index) ? "tensor" : "released tensor";
+  return luaL_typename(L, index);
+}
+
+/* Words longer than this are never near. */
+#define WORD 48
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* Letters to insert, delete, replace or swap with a neighbour to get from a to b. */
+static int distance(const char *a, const char *b) {
+  int rows[WORD + 1][WORD + 1];
+  int n = (int)strlen(a), m = (int)strlen(b);
+  for (int i = 0; i <= n; i++) rows[i][0] = i;
+  for (int j = 0; j <= m; j++) rows[0][j] = j;
+  for (int i = 1; i <= n; i++)
+    for (int j = 1; j <= m; j++) {
+      int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+      int best = least(rows[i - 1][j], rows[i][j - 1]) + 1;
+      best = least(best, rows[i - 1][j - 1] + (x != y));
+      if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+          y == tolower((unsigned char)a[i - 2]))
+        best = least(best, rows[i - 2][j - 2] + 1);
+      rows[i][j] = best;
+    }
+  return rows[n][m];
+}
+
+const char *ol_nearest(const char *name, const char *const *list, int count) {
+  const char *found = NULL;
+  int best = 0;
+  if (strlen(name) > WORD) return NULL;
+  for (int i = 0; i < count; i++) {
+    if (strlen(list[i]) > WORD) continue;
+    int d = distance(name, list[i]);
+    size_t longest = strlen(name) > strlen(list[i]) ? strlen(name) : strlen(list[i]);
+    if (2 * (size_t)d > longest || (found && d >= best)) continue;
+    best = d;
+    found = list[i];
+  }
+  return found;
+}
+
+void ol_raise_unknown(lua_State *L, const char *what, const char *kind, const char *name,
+                      const char *const *list, int count) {
+  const char *nearest = ol_nearest(name, list, count);
+  luaL_Buffer text;
+  luaL_where(L, 1);
+  luaL_buffinit(L, &text);
+  lua_pushfstring(L, "%s: unknown %s \"%s\"", what, kind, name);
+  luaL_addvalue(&text);
+  if (nearest) {
+    lua_pushfstring(L, " (did you mean \"%s\"?)", nearest);
+    luaL_addvalue(&text);
+  }
+  luaL_addstring(&text, count ? "; legal: " : "; there are none");
+  for (int i = 0; i < count; i++) {
+    if (i) luaL_addstring(&text, ", ");
+    luaL_addstring(&text, list[i]);
+  }
+  luaL_pushresult(&text);
+  lua_concat(L, 2);
+  lua_error(L);
+  __builtin_unreachable();
+}

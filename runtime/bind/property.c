@@ -1,0 +1,127 @@
+/* property: what a tensor answers to t.name and t.name = value. */
+#include "bind/property.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "bind/error.h"
+#include "bind/index.h"
+#include "bind/tensor.h"
+
+typedef struct property {
+  const char *name;
+  void (*get)(lua_State *L, ol_tensor *self);            /* pushes it */
+  void (*set)(lua_State *L, ol_tensor *self, int value); /* NULL: read only */
+} property;
+
+static void get_shape(lua_State *L, ol_tensor *self) {
+  lua_createtable(L, self->shape.ndim, 0);
+  for (int d = 0; d < self->shape.ndim; d++) {
+    lua_pushinteger(L, self->shape.size[d]);
+    lua_rawseti(L, -2, d + 1);
+  }
+}
+
+static void get_ndim(lua_State *L, ol_tensor *self) { lua_pushinteger(L, self->shape.ndim); }
+
+static void get_dtype(lua_State *L, ol_tensor *self) {
+  lua_pushstring(L, ol_dtype_name(self->dtype));
+}
+
+static void get_requires_grad(lua_State *L, ol_tensor *self) {
+  lua_pushboolean(L, self->requires_grad);
+}
+
+static void set_requires_grad(lua_State *L, ol_tensor *self, int value) {
+  ol_error error;
+  if (lua_type(L, value) != LUA_TBOOLEAN)
+    luaL_error(L, "requires_grad: boolean expected, got %s", ol_type_text(L, value));
+  ol_check(L, ol_set_requires_grad(&error, self, lua_toboolean(L, value)), &error);
+}
+
+static void get_is_leaf(lua_State *L, ol_tensor *self) { lua_pushboolean(L, ol_is_leaf(self)); }
+
+static void get_grad(lua_State *L, ol_tensor *self) { ol_push_tensor(L, ol_grad(self)); }
+
+static void set_grad(lua_State *L, ol_tensor *self, int value) {
+  ol_error error;
+  ol_tensor *gradient = ol_to_tensor(L, value);
+  if (!gradient && !lua_isnil(L, value))
+    luaL_error(L, "grad: tensor or nil expected, got %s", ol_type_text(L, value));
+  ol_check(L, ol_set_grad(&error, self, gradient), &error);
+}
+
+static void get_grad_fn(lua_State *L, ol_tensor *self) { lua_pushstring(L, ol_made_by(self)); }
+
+static const property properties[] = {
+  { "shape", get_shape, NULL },     { "ndim", get_ndim, NULL },
+  { "dtype", get_dtype, NULL },     { "requires_grad", get_requires_grad, set_requires_grad },
+  { "grad", get_grad, set_grad },   { "is_leaf", get_is_leaf, NULL },
+  { "grad_fn", get_grad_fn, NULL },
+};
+
+#define COUNT ((int)(sizeof properties / sizeof *properties))
+
+static const property *find(const char *name) {
+  for (int i = 0; i < COUNT; i++)
+    if (strcmp(properties[i].name, name) == 0) return &properties[i];
+  return NULL;
+}
+
+/* Lists the names of properties and methods for the message. */
+_Noreturn static void fail_name(lua_State *L, const char *name) {
+  const char *names[COUNT + 400];
+  int count = COUNT;
+  for (int i = 0; i < COUNT; i++) names[i] = properties[i].name;
+  for (lua_pushnil(L); count < COUNT + 400 && lua_next(L, lua_upvalueindex(1)); lua_pop(L, 1))
+    names[count++] = lua_tostring(L, -2);
+  const char *nearest = ol_nearest(name, names, count);
+  if (nearest) luaL_error(L, "tensor: unknown field \"%s\" (did you mean \"%s\"?)", name, nearest);
+  luaL_error(L, "tensor: unknown field \"%s\"", name);
+  __builtin_unreachable();
+}
+
+/* The tensor that is indexed. */
+static ol_tensor *self_of(lua_State *L) {
+  ol_tensor *self = ol_to_tensor(L, 1);
+  if (!self) luaL_error(L, "tensor expected, got %s", ol_type_text(L, 1));
+  return self;
+}
+
+int ol_tensor_index(lua_State *L) {
+  if (lua_type(L, 2) != LUA_TSTRING) return ol_index_get(L, self_of(L));
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  ol_tensor *self = self_of(L);
+  const property *found = find(lua_tostring(L, 2));
+  if (!found) fail_name(L, lua_tostring(L, 2));
+  found->get(L, self);
+  return 1;
+}
+
+int ol_tensor_newindex(lua_State *L) {
+  ol_tensor *self = self_of(L);
+  if (lua_type(L, 2) != LUA_TSTRING) return ol_index_set(L, self);
+  const char *name = lua_tostring(L, 2);
+  const property *found = find(name);
+  if (!found || !found->set)
+    return luaL_error(L, "tensor: \"%s\" cannot be set; grad and requires_grad can", name);
+  found->set(L, self, 3);
+  return 0;
+}
+
+int ol_tensor_len(lua_State *L) {
+  const ol_tensor *self = self_of(L);
+  if (self->shape.ndim == 0) return luaL_error(L, "a tensor of 0 dimensions has no length");
+  lua_pushinteger(L, self->shape.size[0]);
+  return 1;
+}
+
+int ol_tensor_less(lua_State *L) {
+  return luaL_error(L, "< and > on tensors would give one boolean; use :lt or :gt for a mask");
+}
+
+int ol_tensor_less_equal(lua_State *L) {
+  return luaL_error(L, "<= and >= on tensors would give one boolean; use :le or :ge for a mask");
+}

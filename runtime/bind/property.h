@@ -1,0 +1,13 @@
+/* property: metamethods of tensors that are not arithmetic. */
+#ifndef OL_BIND_PROPERTY_H
+#define OL_BIND_PROPERTY_H
+
+#include <lua.h>
+
+int ol_tensor_index(lua_State *L); /* upvalue 1: the table of methods */
+int ol_tensor_newindex(lua_State *L);
+int ol_tensor_len(lua_State *L);
+int ol_tensor_less(lua_State *L);
+int ol_tensor_less_equal(lua_State *L);
+
+#endif
