@@ -61,8 +61,8 @@ ifneq ($(V),1)
 .SILENT:
 endif
 
-.PHONY: all help setup demo test spec test-asan test-asan-quick lint layers docs bench \
-  install uninstall clean FORCE
+.PHONY: all help setup demo test spec test-asan test-asan-quick lint layers format docs \
+  bench install uninstall clean FORCE
 
 all: $(if $(MAIN),$(PROGRAM)) $(if $(BIND),$(MODULE)) $(LIBRARY) ## the interpreter, the loadable module, the static library
 
@@ -94,6 +94,9 @@ lint: layers ## warnings of two compilers, luacheck, clang-format, shell syntax,
 
 layers: setup ## proves that each file includes only its own floor and lower ones
 	lua5.4 scripts/dev/layers.lua
+
+format: ## formats all C (the versions of clang-format differ: this one is in Debian 12 and 13)
+	clang-format-19 -i $$(find runtime tests/c -name '*.[ch]')
 
 docs: all ## writes the reference from the registries and doc comments
 	$(PROGRAM) scripts/dev/docs.lua

@@ -20,7 +20,7 @@ check() {
 {
   echo "$sources" | check gcc gcc -fsyntax-only -Itests/c $FLAGS -fopenmp
   echo "$sources" | check clang clang -fsyntax-only -Itests/c $FLAGS
-  echo "$sources $headers" | check clang-format clang-format --dry-run -Werror
+  echo "$sources $headers" | check clang-format clang-format-19 --dry-run -Werror
   find lua scripts tests -name '*.lua' | check luacheck -n 1000 luacheck -q --no-color
   find scripts -name '*.sh' -o -name setup | check 'shell syntax' -n 1 sh -n
   echo .ci/run | check 'shell syntax of CI' bash -n
