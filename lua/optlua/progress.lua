@@ -1,6 +1,6 @@
 --- progress: a bar on stderr with rate and remaining time. On a terminal it redraws one line; elsewhere
 --- it prints whole lines, every few seconds.
-local core = require "optlua.core"
+local host = require("optlua.core").hidden
 local options = require "optlua.options"
 
 local REDRAW, REPRINT = 0.1, 5 -- seconds between two lines, on a terminal and elsewhere
@@ -12,19 +12,18 @@ Progress.__index = Progress
 
 --- Makes a bar.
 ---@param total? integer how many steps there will be; nil: unknown
----@param opts? { label?: string, unit?: string, file?: file* } unit: of a step, default "it"; file: default io.stderr
+---@param opts? { label?: string, unit?: string } unit: of a step, default "it"
 ---@return optlua.Progress
 local function progress(total, opts)
-  opts = options.check("optlua.progress", opts, {
-    label = "", unit = "it", file = { required = false, type = "userdata" },
-  })
-  if total ~= nil then total = options.argument("optlua.progress", "total", total, { required = true, type = "integer", min = 0 }, 4) end
-  local file = opts.file or io.stderr
-  local terminal = core.isatty(file)
+  opts = options.check("optlua.progress", opts, { label = "", unit = "it" })
+  if total ~= nil then
+    total = options.argument("optlua.progress", "total", total, { required = true, type = "integer", min = 0 })
+  end
+  local terminal = host.isatty(2)
   return setmetatable({
-    total = total, done = 0, label = opts.label, unit = opts.unit, file = file,
+    total = total, done = 0, label = opts.label, unit = opts.unit,
     terminal = terminal, color = terminal and not os.getenv "NO_COLOR",
-    start = core.clock(), last = -math.huge,
+    start = host.clock(), last = -math.huge,
   }, Progress)
 end
 
@@ -45,7 +44,7 @@ end
 
 --- The line as it stands now.
 local function line_of(self)
-  local elapsed = core.clock() - self.start
+  local elapsed = host.clock() - self.start
   local rate = self.done / math.max(elapsed, 1e-9)
   local parts = {}
   if self.label ~= "" then parts[1] = self.label end
@@ -66,9 +65,9 @@ local function line_of(self)
 end
 
 local function draw(self)
-  self.last = core.clock()
-  if self.terminal then self.file:write("\r\27[K", line_of(self)):flush()
-  else self.file:write(line_of(self), "\n"):flush() end
+  self.last = host.clock()
+  if self.terminal then io.stderr:write("\r\27[K", line_of(self)):flush()
+  else io.stderr:write(line_of(self), "\n"):flush() end
 end
 
 --- Counts steps, and redraws when it is time.
@@ -77,7 +76,7 @@ end
 function Progress:update(steps, note)
   self.done = self.done + (steps or 1)
   self.note = note or self.note
-  if core.clock() - self.last >= (self.terminal and REDRAW or REPRINT) then draw(self) end
+  if host.clock() - self.last >= (self.terminal and REDRAW or REPRINT) then draw(self) end
 end
 
 --- Draws the last state and ends the line; further calls do nothing.
@@ -85,7 +84,7 @@ function Progress:close()
   if self.closed then return end
   self.closed = true
   draw(self)
-  if self.terminal then self.file:write("\n"):flush() end
+  if self.terminal then io.stderr:write("\n"):flush() end
 end
 
 Progress.__close = Progress.close

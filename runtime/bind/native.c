@@ -2,11 +2,16 @@
 #include "bind/native.h"
 
 extern const ol_natives ol_inspect_natives, ol_convert_natives, ol_parts_natives, ol_grad_natives,
-    ol_print_natives;
+    ol_print_natives, ol_host_natives;
 
 const ol_natives *const ol_all_natives[] = {
-  &ol_convert_natives, &ol_inspect_natives, &ol_parts_natives,
-  &ol_grad_natives,    &ol_print_natives,   NULL,
+  &ol_convert_natives,
+  &ol_inspect_natives,
+  &ol_parts_natives,
+  &ol_grad_natives,
+  &ol_print_natives,
+  &ol_host_natives,
+  NULL,
 };
 
 void ol_native_args(lua_State *L, int count, ol_args *args) {

@@ -3,7 +3,7 @@
 -- Source: the test part of "Optical Recognition of Handwritten Digits" (E. Alpaydin, C. Kaynak, 1998), UCI
 -- Machine Learning Repository, doi 10.24432/C50P49, licence CC BY 4.0, in the form that scikit-learn
 -- distributes.
-local core = require "optlua.core"
+local host = require("optlua.core").hidden
 local optlua = require "optlua"
 local dataset = require "optlua.data.dataset"
 
@@ -15,7 +15,7 @@ local folder = debug.getinfo(1, "S").source:match "^@(.*)[/\\]" or "."
 --- Rows of 64 pixels (0 … 16) and a label.
 local function read(path)
   local numbers = {}
-  for number in core.read_gzip(path):gmatch "%d+" do numbers[#numbers + 1] = tonumber(number) end
+  for number in host.read_gzip(path):gmatch "%d+" do numbers[#numbers + 1] = tonumber(number) end
   return optlua.tensor(numbers, { dtype = "uint8" }):reshape(-1, 65)
 end
 
@@ -25,7 +25,7 @@ end
 ---@return data.Dataset test
 local function digits()
   local rows = read(folder .. "/digits.csv.gz")
-  local order = core.permutation(#rows, 0, 0)
+  local order = host.permutation(#rows, 0, 0)
   rows = rows:index_select(1, order)
   local images = rows:narrow(2, 1, 64):to "float32" / 16
   local labels = rows:select(2, 65):to "int64"

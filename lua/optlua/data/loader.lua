@@ -2,7 +2,7 @@
 --
 -- The order of an epoch depends on the seed and the number of the epoch alone, so that the place in
 -- it can be saved as two numbers.
-local core = require "optlua.core"
+local host = require("optlua.core").hidden
 local optlua = require "optlua"
 local options = require "optlua.options"
 local dataset_module = require "optlua.data.dataset"
@@ -76,7 +76,7 @@ end
 
 --- Positions of the items of this epoch, from 0, in order.
 local function order_of(self)
-  if self.shuffle then return core.permutation(self.dataset.n, self.seed, self.epoch) end
+  if self.shuffle then return host.permutation(self.dataset.n, self.seed, self.epoch) end
   return optlua.arange(0, self.dataset.n)
 end
 

@@ -1,0 +1,95 @@
+/* host: what the library in Lua needs of the machine: files, clocks, terminals, orders of data. */
+#include <lauxlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "bind/error.h"
+#include "bind/native.h"
+#include "bind/tensor.h"
+#include "io/gzip.h"
+
+/* The text of a file, in a userdata that releases it. */
+typedef struct text {
+  char *data;
+  size_t size;
+} text;
+
+static int drop_text(lua_State *L) {
+  text *t = lua_touserdata(L, 1);
+  ol_free(t->data);
+  t->data = NULL;
+  return 0;
+}
+
+/* read_gzip(path): the contents of a file, decompressed where it is gzipped. */
+static int read_gzip(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  ol_error error;
+  text *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (text){ 0 };
+  if (luaL_newmetatable(L, "optlua.text")) {
+    lua_pushcfunction(L, drop_text);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  ol_check(L, ol_gzip_read(&error, path, &t->data, &t->size), &error);
+  lua_pushlstring(L, t->data, t->size);
+  lua_pushcfunction(L, drop_text);
+  lua_pushvalue(L, -3);
+  lua_call(L, 1, 0);
+  return 1;
+}
+
+/* Swaps each element, from the last, with a random one before it or itself (Durstenfeld, 1964). */
+static void shuffle(ol_rng *rng, int64_t *items, int64_t count) {
+  for (int64_t i = count - 1; i > 0; i--) {
+    int64_t k, item = items[i];
+    ol_rng_integers(rng, 0, i + 1, &k, 1);
+    items[i] = items[k];
+    items[k] = item;
+  }
+}
+
+/* permutation(n, seed, stream): 0 … n-1 in an order that depends on the three numbers alone. */
+static int permutation(lua_State *L) {
+  ol_shape shape = { .ndim = 1, .size = { luaL_checkinteger(L, 1) } };
+  ol_rng rng = { .seed = (uint64_t)luaL_checkinteger(L, 2),
+                 .stream = (uint32_t)luaL_checkinteger(L, 3) };
+  ol_error error;
+  ol_tensor *order;
+  ol_push_slot(L);
+  ol_check(L, ol_tensor_new(&error, OL_I64, &shape, &order), &error);
+  ol_fill_slot(L, -1, order);
+  int64_t *items = ol_tensor_data(order);
+  for (int64_t i = 0; i < order->numel; i++) items[i] = i;
+  shuffle(&rng, items, order->numel);
+  return 1;
+}
+
+/* isatty(number): whether a file descriptor is a terminal. */
+static int is_terminal(lua_State *L) {
+  lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+/* clock(): seconds of a clock that never goes back. */
+static int monotonic(lua_State *L) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  lua_pushnumber(L, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+  return 1;
+}
+
+#define HIDDEN(text, fn)                                                                           \
+  { .op = { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, .call = fn }
+
+const ol_natives ol_host_natives = {
+  .name = "host",
+  .list = (const ol_native[]){ HIDDEN("read_gzip", read_gzip),
+                               HIDDEN("permutation", permutation),
+                               HIDDEN("isatty", is_terminal),
+                               HIDDEN("clock", monotonic),
+                               { .call = NULL } },
+};
