@@ -74,6 +74,11 @@ static int is_floating_point(lua_State *L) {
   return 1;
 }
 
+static int is_tensor(lua_State *L) {
+  lua_pushboolean(L, ol_to_tensor(L, 1) != NULL);
+  return 1;
+}
+
 static int item(lua_State *L) {
   ol_args args;
   char shape[OL_SHAPE_TEXT];
@@ -201,6 +206,12 @@ static const ol_native natives[] = {
       .example = "print(optlua.arange(3):is_floating_point()) --> false",
       .param = { SELF } },
     is_floating_point },
+  { { .name = "is_tensor",
+      .doc = "Whether a value of any type is a tensor (one that was not released).",
+      .example = "print(optlua.is_tensor(optlua.ones(2)), optlua.is_tensor(2)) --> true false",
+      .param = { { "value", OL_ANY } },
+      .flags = OL_OP_FUNCTION },
+    is_tensor },
   { { .name = "item",
       .doc = "The only element, as a number: an integer for int64 and uint8.",
       .example = "print(optlua.tensor({ 2.5 }):item()) --> 2.5",
