@@ -24,6 +24,7 @@ LIBS = $(BLAS_LIBS) -lsleef -ljansson -lz -lm
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -Werror
+WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed) # it may decline to vectorise
 FLAGS := -std=gnu11 $(WARNINGS) -Iruntime -fPIC -fvisibility=hidden \
   -ffp-contract=off -fno-math-errno -fno-trapping-math
 MODE := $(if $(filter 1,$(OPENMP)),-fopenmp)

@@ -166,10 +166,8 @@ static int equal(lua_State *L) {
   return 1;
 }
 
-#define SELF                                                                                       \
-  { "self", OL_TENSOR }
-#define DIM                                                                                        \
-  { "dim", OL_INDEX, true, .doc = "one dimension; without it, all of them as a list" }
+#define SELF { "self", OL_TENSOR }
+#define DIM  { "dim", OL_INDEX, true, .doc = "one dimension; without it, all of them as a list" }
 
 static const ol_native natives[] = {
   { { .name = "numel",

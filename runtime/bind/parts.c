@@ -108,10 +108,8 @@ static int unbind(lua_State *L) {
   return 1;
 }
 
-#define SELF                                                                                       \
-  { "self", OL_TENSOR }
-#define DIM                                                                                        \
-  { "dim", OL_INDEX, true, 1, .doc = "the dimension that is cut" }
+#define SELF { "self", OL_TENSOR }
+#define DIM  { "dim", OL_INDEX, true, 1, .doc = "the dimension that is cut" }
 
 static const ol_native natives[] = {
   { { .name = "split",

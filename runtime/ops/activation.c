@@ -34,7 +34,7 @@ OL_FLOATS_VIA(gelu_rows, 1, ol_verf, GELU_INNER, GELU)
     OL_ASSUME_TILE(count);                                                                         \
     for (int64_t i = 0; i < count; i++) {                                                          \
       inner[i] = x[i] * (type)M_SQRT1_2;                                                           \
-      density[i] = x[i] * x[i] * (type)-0.5;                                                       \
+      density[i] = x[i] * x[i] * (type) - 0.5;                                                     \
     }                                                                                              \
     ol_verf_##suffix(count, inner, inner);                                                         \
     ol_vexp_##suffix(count, density, density);                                                     \
@@ -54,7 +54,7 @@ OL_FLOATS_VIA(gelu_slope, 2, gelu_rate, OL_SAME, TIMES)
 #define INNER_SLOPE(x) (TANH_SCALE * (1 + 3 * CUBIC * ((x) * (x))))
 #define GELU_TANH_RATE(x, v)                                                                       \
   ((T)0.5 * (1 + (v)) + (T)0.5 * (x) * ((1 - (v) * (v)) * INNER_SLOPE(x)))
-#define GELU_TANH_SLOPE(g, x, v) ((g)*GELU_TANH_RATE(x, v))
+#define GELU_TANH_SLOPE(g, x, v) ((g) * GELU_TANH_RATE(x, v))
 OL_FLOATS_VIA(gelu_tanh_rows, 1, ol_vtanh, TANH_INNER, GELU)
 OL_FLOATS_VIA(gelu_tanh_slope, 2, ol_vtanh, TANH_INNER, GELU_TANH_SLOPE)
 
@@ -75,15 +75,15 @@ static ol_status gelu_backward(ol_error *error, ol_back *back) {
   }
 DEFINE_LOG1P_EXP(f32, float)
 DEFINE_LOG1P_EXP(f64, double)
-#define BETA_TIMES(x)           ((x)*s[0])
-#define SOFTPLUS(x, v)          ((x)*s[0] > s[1] ? (x) : (v) / s[0])
-#define SOFTPLUS_SLOPE(g, x, v) ((x)*s[0] > s[1] ? (g) : (g) * ((v) / ((v) + 1)))
+#define BETA_TIMES(x)           ((x) * s[0])
+#define SOFTPLUS(x, v)          ((x) * s[0] > s[1] ? (x) : (v) / s[0])
+#define SOFTPLUS_SLOPE(g, x, v) ((x) * s[0] > s[1] ? (g) : (g) * ((v) / ((v) + 1)))
 OL_FLOATS_VIA(softplus_rows, 1, log1p_exp, BETA_TIMES, SOFTPLUS)
 OL_FLOATS_VIA(softplus_slope, 2, ol_vexp, BETA_TIMES, SOFTPLUS_SLOPE)
 
 /* leaky_relu. s: negative_slope. */
-#define LEAKY(x)          ((x) > 0 ? (x) : (x)*s[0])
-#define LEAKY_SLOPE(g, x) ((x) > 0 ? (g) : (g)*s[0])
+#define LEAKY(x)          ((x) > 0 ? (x) : (x) * s[0])
+#define LEAKY_SLOPE(g, x) ((x) > 0 ? (g) : (g) * s[0])
 OL_FLOATS(leaky_relu_rows, 1, LEAKY)
 OL_FLOATS(leaky_relu_slope, 2, LEAKY_SLOPE)
 

@@ -27,7 +27,7 @@ OL_FLOATS(divide, 2, DIV, .widen = true)
 #define NEG_INT(x) (0 - W(x))
 OL_NUMBERS(neg, 1, NEG, NEG_INT)
 
-#define SCALE(x) ((x)*s[0])
+#define SCALE(x) ((x) * s[0])
 OL_FLOATS(scale, 1, SCALE)
 
 #define MUL3(x, y, z) ((x) * (y) * (z))
@@ -150,22 +150,18 @@ static ol_status neg_backward(ol_error *error, ol_back *back) {
 }
 
 #define SELF_OTHER                                                                                 \
-  { "self", OL_OPERAND, .doc = "a tensor or number" }, {                                           \
-    "other", OL_OPERAND, .doc = "broadcasts with self"                                             \
-  }
+  { "self", OL_OPERAND, .doc = "a tensor or number" },                                             \
+      { "other", OL_OPERAND, .doc = "broadcasts with self" }
 #define SAMPLES                                                                                    \
   "{ { t(2, 3), t(2, 3) }, { t(2, 3), t(3) }, { t(3, 1), t(2, 1, 4) }, { t(), t() },"              \
   "  { t(2, 3), t() }, { t(0, 3), t(3) }, { t(4, 3):t(), t(3, 4) }, { t(2, 3), 2.5 } }"
 #define SAMPLES_IN_PLACE                                                                           \
   "{ { t(2, 3), t(2, 3) }, { t(2, 3), t(3) }, { t(), t() }, { t(0, 3), t(3) },"                    \
   "  { t(4, 3):t(), t(3, 4) }, { t(2, 3), 2.5 } }"
-#define ALPHA                                                                                      \
-  { "alpha", OL_NUMBER, .optional = true, .preset = 1, .doc = "factor on other" }
+#define ALPHA { "alpha", OL_NUMBER, .optional = true, .preset = 1, .doc = "factor on other" }
 #define ROUNDING                                                                                   \
-  {                                                                                                \
-    "rounding_mode", OL_CHOICE, .optional = true, .choices = "none|trunc|floor",                   \
-                                .doc = "to a whole number: towards zero, or down"                  \
-  }
+  { "rounding_mode", OL_CHOICE, .optional = true, .choices = "none|trunc|floor",                   \
+    .doc = "to a whole number: towards zero, or down" }
 
 #define ADD_PARTS .param = { SELF_OTHER, ALPHA }, .forward = add_forward, .backward = add_backward
 #define SUB_PARTS .param = { SELF_OTHER, ALPHA }, .forward = sub_forward, .backward = sub_backward

@@ -42,7 +42,7 @@ static inline int64_t remainder_int(int64_t x, int64_t y) {
 DEFINE_FLOAT(f32, float)
 DEFINE_FLOAT(f64, double)
 
-#define OF_FLOAT(name, x, y) _Generic((x), float : name##_f32, default : name##_f64)(x, y)
+#define OF_FLOAT(name, x, y) _Generic((x), float: name##_f32, default: name##_f64)(x, y)
 #define TRUNC(x, y)          (trunc((x) / (y)))
 #define FLOOR(x, y)          OF_FLOAT(floor, x, y)
 #define FMOD(x, y)           (fmod(x, y))
@@ -96,8 +96,8 @@ static ol_status remainder_forward(ol_error *error, ol_call *call) {
 }
 
 /* For the divisor: -g times the whole quotient, of (g, x, y). */
-#define FMOD_GRAD(g, x, y)      (-(g)*TRUNC(x, y))
-#define REMAINDER_GRAD(g, x, y) (-(g)*FLOOR(x, y))
+#define FMOD_GRAD(g, x, y)      (-(g) * TRUNC(x, y))
+#define REMAINDER_GRAD(g, x, y) (-(g) * FLOOR(x, y))
 OL_FLOATS(fmod_grad, 3, FMOD_GRAD)
 OL_FLOATS(remainder_grad, 3, REMAINDER_GRAD)
 
@@ -118,9 +118,8 @@ static ol_status remainder_backward(ol_error *error, ol_back *back) {
 }
 
 #define SELF_OTHER                                                                                 \
-  { "self", OL_OPERAND, .doc = "a tensor or number" }, {                                           \
-    "other", OL_OPERAND, .doc = "the divisor; broadcasts with self"                                \
-  }
+  { "self", OL_OPERAND, .doc = "a tensor or number" },                                             \
+      { "other", OL_OPERAND, .doc = "the divisor; broadcasts with self" }
 
 static const ol_op ops[] = {
   { .name = "floor_divide",

@@ -295,8 +295,9 @@ static ol_status along_back(ol_error *error, ol_back *back) {
 
 /* An op and its twin that works in place. */
 #define SCATTER(name_, flags_, doc_, example_, src_kind, run, back)                                \
-  {                                                                                                \
-    .name = name_, .doc = doc_, .example = example_,                                               \
+  { .name = name_,                                                                                 \
+    .doc = doc_,                                                                                   \
+    .example = example_,                                                                           \
     .samples = "{ { t(3, 4), 2, c(3, 4):argsort(2):narrow(2, 1, 2), t(3, 2) }, "                   \
                "{ t(3, 4), 1, i({ 1, 3 }, 3), t(1, 3) }, "                                         \
                "{ t(4, 3), -1, i({ 4, 1 }, 3), t(3, 4):t() }, { t(), 1, i({}, 1), t() }, "         \
@@ -305,8 +306,10 @@ static ol_status along_back(ol_error *error, ol_back *back) {
                { "dim", OL_INDEX },                                                                \
                { "index", OL_TENSOR, .doc = "int64, counting from 0" },                            \
                { "src", src_kind, .doc = "at least as large as index" } },                         \
-    .saves = OL_SAVE_ARG(2), .flags = flags_, .forward = run, .backward = back                     \
-  }
+    .saves = OL_SAVE_ARG(2),                                                                       \
+    .flags = flags_,                                                                               \
+    .forward = run,                                                                                \
+    .backward = back }
 
 const ol_family ol_gather_ops = {
   .name = "gather",

@@ -284,8 +284,9 @@ static ol_status one_hot_forward(ol_error *error, ol_call *call) {
 
 /* An op and its twin that works in place. */
 #define PUT(name_, flags_, doc_, example_, run, back)                                              \
-  {                                                                                                \
-    .name = name_, .doc = doc_, .example = example_,                                               \
+  { .name = name_,                                                                                 \
+    .doc = doc_,                                                                                   \
+    .example = example_,                                                                           \
     .samples = "{ { t(3, 4), 2, c(4):argsort(1):narrow(1, 1, 2), t(3, 2) }, { t(4, 3), 1, "        \
                "c(4):argsort(1), t(3, 4):t() }, "                                                  \
                "{ t(3), -1, i({ 1 }, 3), t(1) }, { t(3), 1, i({}, 3), t(1) }, "                    \
@@ -294,8 +295,10 @@ static ol_status one_hot_forward(ol_error *error, ol_call *call) {
                { "dim", OL_INDEX },                                                                \
                { "index", OL_TENSOR, .doc = "int64, one-dimensional, counting from 0" },           \
                { "source", OL_TENSOR, .doc = "one position along dim for each index" } },          \
-    .saves = OL_SAVE_ARG(2), .flags = flags_, .forward = run, .backward = back                     \
-  }
+    .saves = OL_SAVE_ARG(2),                                                                       \
+    .flags = flags_,                                                                               \
+    .forward = run,                                                                                \
+    .backward = back }
 
 const ol_family ol_index_ops = {
   .name = "index",

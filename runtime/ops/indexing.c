@@ -93,7 +93,7 @@ ol_tensor ol_index_lines(const ol_tensor *x, int dim, const ol_shape *shape) {
 
 /* Operands of all rows: what is written, the index, what is read. The context is the step in
  * bytes. A row along which the index stands still is dense in memory where its strides say so. */
-#define INDEX(i) (*(const int64_t *)(data[1] + (i)*stride[1]) * step)
+#define INDEX(i) (*(const int64_t *)(data[1] + (i) * stride[1]) * step)
 
 #define DEFINE_READ(type)                                                                          \
   static void read_##type(int64_t count, char *const *data, const int64_t *stride,                 \
@@ -147,10 +147,11 @@ DEFINE_ADD(double)
 
 /* Moving data depends on the size of elements only. */
 #define BY_SIZE(name)                                                                              \
-  {                                                                                                \
-    [OL_U8] = name##_uint8_t, [OL_BF16] = name##_uint16_t, [OL_F32] = name##_uint32_t,             \
-    [OL_I64] = name##_uint64_t, [OL_F64] = name##_uint64_t                                         \
-  }
+  { [OL_U8] = name##_uint8_t,                                                                      \
+    [OL_BF16] = name##_uint16_t,                                                                   \
+    [OL_F32] = name##_uint32_t,                                                                    \
+    [OL_I64] = name##_uint64_t,                                                                    \
+    [OL_F64] = name##_uint64_t }
 static ol_row_fn *const reads[OL_DTYPES] = BY_SIZE(read), *const writes[OL_DTYPES] = BY_SIZE(write);
 static ol_row_fn *const adds[OL_DTYPES] = {
   [OL_U8] = add_uint8_t, [OL_I64] = add_uint64_t, [OL_F32] = add_float, [OL_F64] = add_double

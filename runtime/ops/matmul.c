@@ -332,22 +332,28 @@ static ol_status linear_backward(ol_error *error, ol_back *back) {
 }
 
 #define PRODUCT(NAME, OTHER, FORWARD, BACKWARD, DOC, EXAMPLE, SAMPLES)                             \
-  {                                                                                                \
-    .name = NAME, .doc = DOC, .example = EXAMPLE, .samples = SAMPLES,                              \
+  { .name = NAME,                                                                                  \
+    .doc = DOC,                                                                                    \
+    .example = EXAMPLE,                                                                            \
+    .samples = SAMPLES,                                                                            \
     .param = { { "self", OL_TENSOR }, { OTHER, OL_TENSOR } },                                      \
-    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1), .forward = FORWARD, .backward = BACKWARD             \
-  }
+    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1),                                                      \
+    .forward = FORWARD,                                                                            \
+    .backward = BACKWARD }
 
 #define ADDITION(NAME, LEFT, RIGHT, FORWARD, DOC, EXAMPLE, SAMPLES)                                \
-  {                                                                                                \
-    .name = NAME, .doc = DOC, .example = EXAMPLE, .samples = SAMPLES,                              \
+  { .name = NAME,                                                                                  \
+    .doc = DOC,                                                                                    \
+    .example = EXAMPLE,                                                                            \
+    .samples = SAMPLES,                                                                            \
     .param = { { "self", OL_TENSOR, .doc = "broadcasts to the product" },                          \
                { LEFT, OL_TENSOR },                                                                \
                { RIGHT, OL_TENSOR },                                                               \
                { "beta", OL_NUMBER, true, 1, .doc = "factor of self; 0 ignores even its NaN" },    \
                { "alpha", OL_NUMBER, true, 1, .doc = "factor of the product" } },                  \
-    .saves = OL_SAVE_ARG(1) | OL_SAVE_ARG(2), .forward = FORWARD, .backward = add_backward         \
-  }
+    .saves = OL_SAVE_ARG(1) | OL_SAVE_ARG(2),                                                      \
+    .forward = FORWARD,                                                                            \
+    .backward = add_backward }
 
 static const ol_op ops[] = {
   PRODUCT("matmul", "other", matmul_forward, matmul_backward,

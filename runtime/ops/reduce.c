@@ -126,13 +126,16 @@ static ol_status mean_backward(ol_error *error, ol_back *back) {
 }
 
 #define REDUCTION(NAME, FORWARD, BACKWARD, SAVES, DOC, EXAMPLE, SAMPLES)                           \
-  {                                                                                                \
-    .name = NAME, .doc = DOC, .example = EXAMPLE, .samples = SAMPLES,                              \
+  { .name = NAME,                                                                                  \
+    .doc = DOC,                                                                                    \
+    .example = EXAMPLE,                                                                            \
+    .samples = SAMPLES,                                                                            \
     .param = { { "self", OL_TENSOR },                                                              \
                { "dim", OL_DIMS, true, .doc = "dimensions to reduce; default: all" },              \
                { "keepdim", OL_FLAG, true, .doc = "keep them with size 1" } },                     \
-    .saves = SAVES, .forward = FORWARD, .backward = BACKWARD                                       \
-  }
+    .saves = SAVES,                                                                                \
+    .forward = FORWARD,                                                                            \
+    .backward = BACKWARD }
 
 #define SAMPLES_ANY                                                                                \
   "{ { t(3, 4) }, { t(3, 4), 1 }, { t(3, 4), 2, true }, { t(2, 3, 4, 2), { 2, 3 } }, "             \

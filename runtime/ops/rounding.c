@@ -5,7 +5,7 @@
 #define CEIL(x)  (ceil(x))
 #define ROUND(x) (rint(x))
 #define TRUNC(x) (trunc(x))
-#define FRAC(x)  ((x)-trunc(x))
+#define FRAC(x)  ((x) - trunc(x))
 OL_NUMBERS(floor_rows, 1, FLOOR, OL_SAME)
 OL_NUMBERS(ceil_rows, 1, CEIL, OL_SAME)
 OL_NUMBERS(round_rows, 1, ROUND, OL_SAME)

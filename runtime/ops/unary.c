@@ -18,7 +18,7 @@ OL_FLOATS(sqrt_slope, 2, SQRT_SLOPE)
 OL_FROM_RESULT(sqrt)
 
 #define RSQRT(x)          (1 / sqrt(x))
-#define RSQRT_SLOPE(g, y) ((T)-0.5 * (g) * ((y) * (y) * (y)))
+#define RSQRT_SLOPE(g, y) ((T) - 0.5 * (g) * ((y) * (y) * (y)))
 OL_FLOATS(rsqrt_rows, 1, RSQRT, .widen = true)
 OL_FLOATS(rsqrt_slope, 2, RSQRT_SLOPE)
 OL_FROM_RESULT(rsqrt)

@@ -18,20 +18,24 @@
 /* The descriptor of op `n`, whose functions are n_forward and n_backward; f makes its samples; what
  * backward reads. The example is applied to { a, b … } and gives the output. */
 #define OL_UNARY_OP(n, sentence, f, saved, input, output)                                          \
-  {                                                                                                \
-    .name = #n, .doc = sentence,                                                                   \
+  { .name = #n,                                                                                    \
+    .doc = sentence,                                                                               \
     .example = "print(optlua.tensor({ " input " }):" #n "()) --> tensor([" output "])",            \
-    .samples = OL_SAMPLES_OF(f), .saves = saved, OL_SELF, OL_FUNCTIONS(n)                          \
-  }
+    .samples = OL_SAMPLES_OF(f),                                                                   \
+    .saves = saved,                                                                                \
+    OL_SELF,                                                                                       \
+    OL_FUNCTIONS(n) }
 
 /* Its form in place: n_. What backward reads of the argument is kept by the forward function. */
 #define OL_UNARY_OP_IN_PLACE(n, f, saved, input, output)                                           \
-  {                                                                                                \
-    .name = #n "_", .doc = #n ", in place.",                                                       \
+  { .name = #n "_",                                                                                \
+    .doc = #n ", in place.",                                                                       \
     .example = "print(optlua.tensor({ " input " }):" #n "_()) --> tensor([" output "])",           \
-    .samples = OL_SAMPLES_IN_PLACE(f), .saves = (saved) & ~OL_SAVE_ARG(0), .flags = OL_OP_INPLACE, \
-    OL_SELF, OL_FUNCTIONS(n)                                                                       \
-  }
+    .samples = OL_SAMPLES_IN_PLACE(f),                                                             \
+    .saves = (saved) & ~OL_SAVE_ARG(0),                                                            \
+    .flags = OL_OP_INPLACE,                                                                        \
+    OL_SELF,                                                                                       \
+    OL_FUNCTIONS(n) }
 
 /* Both. */
 #define OL_UNARY_OPS(n, sentence, f, saved, input, output)                                         \

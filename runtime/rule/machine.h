@@ -9,8 +9,9 @@
 
 #include "rule/program.h"
 
-#define OL_MACHINE_CHUNK 65536 /* elements; reductions are cut here, so it is part of the results  \
-                                */
+#define OL_MACHINE_CHUNK                                                                           \
+  65536 /* elements; reductions are cut here, so it is part of the results                         \
+         */
 #define OL_MACHINE_TILE 256
 
 /* One program over one parameter, or over several that follow each other in memory in the same way
