@@ -23,6 +23,9 @@
   X(join) \
   X(gather) \
   X(index) \
+  X(mask) \
+  X(triangle) \
+  X(sort) \
   /* the end */
 /* clang-format on */
 

@@ -107,30 +107,40 @@ DEFINE_LOOK(select)
 
 static int64_t at_least_0(int64_t x) { return x > 0 ? x : 0; }
 
+static look diagonal(const ol_tensor *x, int64_t shift, int rows, int columns) {
+  int64_t down = x->shape.size[rows], across = x->shape.size[columns];
+  look l = look_of(x);
+  down = shift < 0 ? (shift > -down ? down + shift : 0) : down;
+  across = shift > 0 ? at_least_0(across - shift) : across;
+  if (down > 0 && across > 0)
+    l.offset += shift < 0 ? -shift * x->stride[rows] : shift * x->stride[columns];
+  drop(&l, rows > columns ? rows : columns);
+  drop(&l, rows > columns ? columns : rows);
+  l.shape.size[l.shape.ndim] = down < across ? down : across;
+  l.stride[l.shape.ndim++] = x->stride[rows] + x->stride[columns];
+  return l;
+}
+
 static ol_status diagonal_look(ol_error *error, const ol_value *arg, const ol_tensor *x,
                                look *out) {
-  int64_t shift = arg[1].given ? arg[1].integer : 0;
+  int64_t dim1 = arg[2].given ? arg[2].integer : 0, dim2 = arg[3].given ? arg[3].integer : 1;
   int rows, columns;
   if (x->shape.ndim < 2)
     return ol_fail(error, OL_SHAPE, "diagonal: a tensor of at least 2 dimensions was expected");
-  OL_TRY(ol_shape_dim(error, "diagonal", arg[2].given ? arg[2].integer : 0, x->shape.ndim, &rows));
-  OL_TRY(
-      ol_shape_dim(error, "diagonal", arg[3].given ? arg[3].integer : 1, x->shape.ndim, &columns));
+  OL_TRY(ol_shape_dim(error, "diagonal", dim1, x->shape.ndim, &rows));
+  OL_TRY(ol_shape_dim(error, "diagonal", dim2, x->shape.ndim, &columns));
   if (rows == columns)
     return ol_fail(error, OL_ARGUMENT, "diagonal: dim1 and dim2 are both dimension %d", rows + 1);
-  int64_t down = x->shape.size[rows], across = x->shape.size[columns];
-  down = shift < 0 ? (shift > -down ? down + shift : 0) : down;
-  across = shift > 0 ? at_least_0(across - shift) : across;
-  *out = look_of(x);
-  if (down > 0 && across > 0)
-    out->offset += shift < 0 ? -shift * x->stride[rows] : shift * x->stride[columns];
-  out->shape.size[out->shape.ndim] = down < across ? down : across;
-  out->stride[out->shape.ndim++] = x->stride[rows] + x->stride[columns];
-  drop(out, rows > columns ? rows : columns);
-  drop(out, rows > columns ? columns : rows);
+  *out = diagonal(x, arg[1].given ? arg[1].integer : 0, rows, columns);
   return OL_OK;
 }
 DEFINE_LOOK(diagonal)
+
+ol_status ol_diagonal(ol_error *error, const ol_tensor *x, int64_t shift, int rows, int columns,
+                      ol_tensor **out) {
+  look l = diagonal(x, shift, rows, columns);
+  return view(error, x, &l, out);
+}
 
 /* ---- orders of dimensions ---- */
 

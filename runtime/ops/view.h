@@ -15,6 +15,11 @@ ol_status ol_transpose(ol_error *error, const ol_tensor *x, int a, int b, ol_ten
 ol_status ol_narrow(ol_error *error, const ol_tensor *x, int dim, int64_t start, int64_t length,
                     ol_tensor **out);
 
+/* The view of the diagonal over dimensions rows and columns (different ones), moved `shift` columns
+ * up; it becomes the last dimension. */
+ol_status ol_diagonal(ol_error *error, const ol_tensor *x, int64_t shift, int rows, int columns,
+                      ol_tensor **out);
+
 /* The view of x broadcast to shape, with strides of 0 where sizes of 1 are stretched. Errors
  * name op. */
 ol_status ol_expand(ol_error *error, const char *op, const ol_tensor *x, const ol_shape *shape,
