@@ -14,6 +14,9 @@
   X(rounding) \
   X(exponential) \
   X(trigonometry) \
+  X(compare) \
+  X(extreme) \
+  X(choose) \
   X(activation) \
   X(reduce) \
   X(matmul) \

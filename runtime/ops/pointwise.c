@@ -46,10 +46,17 @@ static ol_status undefined(ol_error *error, const char *op, ol_dtype dtype) {
   return ol_fail(error, OL_DTYPE, "%s: is not defined for %s", op, ol_dtype_name(dtype));
 }
 
+static ol_dtype widest_integer(const plan *p) {
+  ol_dtype dtype = OL_U8;
+  for (int k = 1; k < p->operands; k++) dtype = ol_dtype_promote(dtype, p->tensor[k]->dtype);
+  return dtype;
+}
+
 static ol_status choose_kernel(ol_error *error, const char *op, const ol_rows *rows, plan *p) {
   int skip = rows->choice ? 1 : 0;
   ol_dtype dtype = ol_result_dtype(p->operands - 1 - skip, p->tensor + 1 + skip);
   if (rows->widen && !ol_dtype_is_float(dtype)) dtype = OL_F32;
+  if (rows->mask && dtype == OL_U8) dtype = widest_integer(p); /* 300 is not 44 */
   if (!rows->of[dtype]) return undefined(error, op, dtype);
   for (int k = 0; k < p->operands; k++) p->dtype[k] = dtype;
   if (rows->mask) p->dtype[0] = OL_U8;
@@ -183,15 +190,21 @@ ol_status ol_map_into(ol_error *error, const char *op, const ol_rows *rows, int 
   return status;
 }
 
+ol_status ol_map_rows(ol_error *error, ol_call *call, const ol_rows *rows, int count,
+                      ol_tensor *const *x, const double *scalars) {
+  const char *name = call->op->name;
+  if (!(call->op->flags & OL_OP_INPLACE))
+    return ol_map(error, name, rows, count, x, scalars, &call->out[0]);
+  OL_TRY(ol_map_into(error, name, rows, count, x, scalars, call->arg[0].tensor));
+  call->out[0] = ol_retain(call->arg[0].tensor);
+  return OL_OK;
+}
+
 ol_status ol_map_call(ol_error *error, ol_call *call, const ol_rows *rows, int count,
                       const double *scalars) {
   ol_tensor *x[OL_MAP_MAX];
   for (int k = 0; k < count; k++) x[k] = call->arg[k].tensor;
-  if (!(call->op->flags & OL_OP_INPLACE))
-    return ol_map(error, call->op->name, rows, count, x, scalars, &call->out[0]);
-  OL_TRY(ol_map_into(error, call->op->name, rows, count, x, scalars, x[0]));
-  call->out[0] = ol_retain(x[0]);
-  return OL_OK;
+  return ol_map_rows(error, call, rows, count, x, scalars);
 }
 
 ol_status ol_keep_first(ol_error *error, ol_call *call, bool needed) {

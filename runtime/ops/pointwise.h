@@ -38,8 +38,12 @@ ol_status ol_map(ol_error *error, const char *op, const ol_rows *rows, int count
 ol_status ol_map_into(ol_error *error, const char *op, const ol_rows *rows, int count,
                       ol_tensor *const *x, const double *scalars, ol_tensor *target);
 
-/* The forward function of an elementwise op: ol_map over the call's first `count` parameters, or,
- * of an op in place, ol_map_into the first. */
+/* The forward function of an elementwise op: ol_map of `count` tensors, or, of an op in place,
+ * ol_map_into the call's first parameter. */
+ol_status ol_map_rows(ol_error *error, ol_call *call, const ol_rows *rows, int count,
+                      ol_tensor *const *x, const double *scalars);
+
+/* The same for the call's first `count` parameters. */
 ol_status ol_map_call(ol_error *error, ol_call *call, const ol_rows *rows, int count,
                       const double *scalars);
 
