@@ -6,6 +6,7 @@
 
 /* clang-format off */
 #define OL_FAMILIES(X) \
+  X(creation) \
   X(arithmetic) \
   X(division) \
   X(power) \
