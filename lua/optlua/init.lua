@@ -8,7 +8,7 @@ local core = require "optlua.core"
 
 local optlua = {}
 for name, value in pairs(core) do
-  if name ~= "hidden" then optlua[name] = value end
+  if name ~= "hidden" and name ~= "registry" then optlua[name] = value end
 end
 
 local function exists(module)

@@ -64,14 +64,13 @@ static int run_length(lua_State *L, const ol_param *param, int index, int top) {
 }
 
 /* Whether the last value is a table of named arguments: it has a string for a key, or is empty
- * where no list is wanted. */
+ * where no table is wanted. */
 static bool is_named(lua_State *L, const ol_op *op, int index) {
   if (lua_type(L, index) != LUA_TTABLE || lua_rawlen(L, index) > 0) return false;
   ol_kind kind =
       index <= OL_MAX_PARAMS && op->param[index - 1].name ? op->param[index - 1].kind : OL_FLAG;
-  if (kind == OL_ANY) return false;
   lua_pushnil(L);
-  if (!lua_next(L, index)) return !is_list(kind);
+  if (!lua_next(L, index)) return !is_list(kind) && kind != OL_ANY;
   bool named = lua_type(L, -2) == LUA_TSTRING;
   lua_pop(L, 2);
   return named;
@@ -86,7 +85,7 @@ static int param_named(const ol_op *op, const char *name) {
 /* Whether op makes tensors out of nothing: then the binding adds the option requires_grad. */
 static bool creates(const ol_op *op) {
   size_t length = strlen(op->name);
-  if (!(op->flags & OL_OP_FUNCTION) || param_named(op, "requires_grad") >= 0) return false;
+  if (!op->forward || !(op->flags & OL_OP_FUNCTION)) return false;
   if (length > 5 && strcmp(op->name + length - 5, "_like") == 0) return true;
   for (const ol_param *param = op->param; param->name; param++)
     if (param->kind == OL_TENSOR || param->kind == OL_OPERAND || param->kind == OL_TENSORS)

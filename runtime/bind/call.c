@@ -88,7 +88,7 @@ static void set_op(lua_State *L, int table, const char *name, const ol_op *op) {
   lua_setfield(L, table, name);
 }
 
-static bool is_method(const ol_op *op) {
+bool ol_is_method(const ol_op *op) {
   ol_kind kind = op->param[0].kind;
   return op->param[0].name && !(op->flags & (OL_OP_FUNCTION | OL_OP_HIDDEN)) &&
          (kind == OL_TENSOR || kind == OL_OPERAND);
@@ -98,7 +98,7 @@ void ol_bind_ops(lua_State *L, int module, int methods, int hidden) {
   for (const ol_family *const *family = ol_families; *family; family++)
     for (const ol_op *op = (*family)->ops; op->name; op++) {
       set_op(L, op->flags & OL_OP_HIDDEN ? hidden : module, op->name, op);
-      if (is_method(op)) set_op(L, methods, op->name, op);
+      if (ol_is_method(op)) set_op(L, methods, op->name, op);
     }
 }
 

@@ -16,6 +16,10 @@ int ol_call_op(lua_State *L, const ol_op *op, int count);
 void ol_push_slots(lua_State *L, const ol_op *op);
 int ol_apply_args(lua_State *L, ol_args *args, int slot);
 
+/* Whether op is a method of tensors: it takes one first, and is neither hidden nor a function only.
+ */
+bool ol_is_method(const ol_op *op);
+
 /* Adds a function `name` for each op to the table `module`, and for each that takes a tensor first
  * a method to the table `methods` (stack indices). Ops that the documentation hides become
  * functions of the table `hidden`. */

@@ -5,10 +5,12 @@
 
 #include "bind/call.h"
 #include "bind/error.h"
+#include "bind/grad.h"
 #include "bind/history.h"
 #include "bind/native.h"
 #include "bind/print.h"
 #include "bind/property.h"
+#include "bind/registry.h"
 #include "bind/tensor.h"
 
 /* Fills the metatable of tensors; the methods are at index `methods`. */
@@ -32,6 +34,8 @@ int luaopen_optlua_core(lua_State *L) {
   ol_open_error(L);
   ol_open_history(L);
   ol_open_tensor(L);
+  ol_open_hook(L);
+  ol_open_func(L);
   lua_settop(L, 0);
   lua_newtable(L); /* 1: the module */
   lua_newtable(L); /* 2: the methods of tensors */
@@ -42,5 +46,7 @@ int luaopen_optlua_core(lua_State *L) {
   lua_pushvalue(L, 3);
   lua_setfield(L, 1, "hidden");
   lua_settop(L, 1);
+  lua_pushcfunction(L, ol_registry);
+  lua_setfield(L, 1, "registry");
   return 1;
 }

@@ -1,4 +1,4 @@
-/* grad: gradients from Lua: backward, leaves, and whether ops are recorded. */
+/* grad: gradients from Lua: backward, and leaves. */
 #include "bind/grad.h"
 
 #include <lauxlib.h>
@@ -11,6 +11,18 @@
 static _Thread_local ol_walk *current; /* the innermost backward that runs */
 
 const ol_walk *ol_current_walk(void) { return current; }
+
+ol_status ol_protect(ol_error *error, lua_CFunction fn, void *context) {
+  lua_State *L = current->L;
+  bool recording = ol_recording();
+  if (!lua_checkstack(L, 4)) return ol_fail(error, OL_MEMORY, "out of memory: Lua's stack");
+  lua_pushcfunction(L, fn);
+  lua_pushlightuserdata(L, context);
+  ol_set_recording(false);
+  int status = lua_pcall(L, 1, 0, 0);
+  ol_set_recording(recording);
+  return status == LUA_OK ? OL_OK : ol_keep_error(L, error);
+}
 
 static int backward(lua_State *L) {
   ol_args args;
@@ -47,11 +59,6 @@ static int requires_grad_(lua_State *L) {
   return 1;
 }
 
-static int is_grad_enabled(lua_State *L) {
-  lua_pushboolean(L, ol_recording());
-  return 1;
-}
-
 static const ol_native natives[] = {
   { { .name = "backward",
       .doc =
@@ -80,11 +87,6 @@ static const ol_native natives[] = {
       .param = { { "self", OL_TENSOR }, { "requires_grad", OL_FLAG, true, true } } },
     requires_grad_,
     true },
-  { { .name = "is_grad_enabled",
-      .doc = "Whether operations are recorded now.",
-      .example = "print(optlua.no_grad(optlua.is_grad_enabled)) --> false",
-      .flags = OL_OP_FUNCTION },
-    is_grad_enabled },
   { { 0 } },
 };
 

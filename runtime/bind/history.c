@@ -81,9 +81,22 @@ void ol_push_remembered(lua_State *L, lua_Integer number) {
   lua_remove(L, -2);
 }
 
+/* Whether the history of a tensor has the table among its keys. */
+static bool holds(lua_State *L, int tensor, int table) {
+  bool found = false;
+  if (lua_getiuservalue(L, tensor, 1) == LUA_TTABLE) {
+    lua_pushvalue(L, table);
+    found = lua_rawget(L, -2) != LUA_TNIL;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return found;
+}
+
 void ol_attach_history(lua_State *L, int tensor, int table) {
   table = lua_absindex(L, table);
   tensor = lua_absindex(L, tensor);
+  if (holds(L, tensor, table)) return;
   lua_createtable(L, 0, 2);
   lua_pushvalue(L, table);
   lua_pushboolean(L, true);

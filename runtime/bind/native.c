@@ -1,18 +1,17 @@
 /* native: the list of natives, and binding them. */
 #include "bind/native.h"
 
-extern const ol_natives ol_inspect_natives, ol_convert_natives, ol_parts_natives, ol_grad_natives,
-    ol_print_natives, ol_host_natives;
+#include "bind/call.h"
 
-const ol_natives *const ol_all_natives[] = {
-  &ol_convert_natives,
-  &ol_inspect_natives,
-  &ol_parts_natives,
-  &ol_grad_natives,
-  &ol_print_natives,
-  &ol_host_natives,
-  NULL,
-};
+/* To add a file of natives, add it here. */
+#define NATIVES(X)                                                                                 \
+  X(convert) X(inspect) X(parts) X(grad) X(mode) X(hook) X(func) X(print) X(host)
+
+#define DECLARE(name) extern const ol_natives ol_##name##_natives;
+NATIVES(DECLARE)
+
+#define ENTRY(name) &ol_##name##_natives,
+const ol_natives *const ol_all_natives[] = { NATIVES(ENTRY) NULL };
 
 void ol_native_args(lua_State *L, int count, ol_args *args) {
   ol_read_args(L, lua_touserdata(L, lua_upvalueindex(1)), count, args);
@@ -31,6 +30,6 @@ void ol_bind_natives(lua_State *L, int module, int methods, int hidden) {
         set(L, hidden, native);
       else if (!native->method_only)
         set(L, module, native);
-      if (!(native->op.flags & (OL_OP_HIDDEN | OL_OP_FUNCTION))) set(L, methods, native);
+      if (ol_is_method(&native->op)) set(L, methods, native);
     }
 }

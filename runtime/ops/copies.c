@@ -1,5 +1,6 @@
 /* copies: the same elements in other memory, in another dtype, or written into a tensor. */
 #include "ops/families.h"
+#include "ops/view.h"
 
 static ol_status clone_forward(ol_error *error, ol_call *call) {
   return ol_tensor_clone(error, call->arg[0].tensor, &call->out[0]);
@@ -44,29 +45,9 @@ static ol_status copy_in_back(ol_error *error, ol_back *back) {
   return OL_OK;
 }
 
-/* The part of x from arg[2] (a start for each dimension) on, of the lengths arg[3]; a length of -1
- * is one position, whose dimension is dropped. Dimensions that have neither are taken whole. */
+/* The part of x that the arguments of assign_ name. */
 static ol_status region(ol_error *error, const ol_value *arg, const ol_tensor *x, ol_tensor **out) {
-  const ol_shape *start = &arg[2].list, *length = &arg[3].list;
-  ol_shape shape = { .ndim = 0 };
-  int64_t stride[OL_MAX_DIMS], offset = x->offset;
-  if (start->ndim != length->ndim || start->ndim > x->shape.ndim)
-    return ol_fail(error, OL_ARGUMENT,
-                   "assign: %d positions were given for a tensor of %d dimensions", start->ndim,
-                   x->shape.ndim);
-  for (int d = 0; d < x->shape.ndim; d++) {
-    int64_t size = x->shape.size[d], from = d < start->ndim ? start->size[d] : 0;
-    int64_t count = d < start->ndim ? length->size[d] : size, needed = count == -1 ? 1 : count;
-    if (from < 0 || from > size || needed < 0 || needed > size - from)
-      return ol_fail(error, OL_RANGE,
-                     "assign: positions %lld to %lld are not in dimension %d of size %lld",
-                     (long long)from + 1, (long long)(from + needed), d + 1, (long long)size);
-    offset += from * x->stride[d];
-    if (count == -1) continue;
-    stride[shape.ndim] = x->stride[d];
-    shape.size[shape.ndim++] = count;
-  }
-  return ol_tensor_view(error, x, &shape, stride, offset, out);
+  return ol_part(error, "assign", x, &arg[2].list, &arg[3].list, &arg[4].list, out);
 }
 
 static ol_status assign_forward(ol_error *error, ol_call *call) {
@@ -155,12 +136,13 @@ const ol_family ol_copies_ops = {
             .samples =
                 "{ { t(3, 4), t(2), { 0, 1 }, { -1, 2 } }, { t(3, 4), t(), { 1 }, { 2 } }, "
                 "{ t(3, 4), t(3), { 0, 3 }, { 3, -1 } }, { t(), t(), {}, {} }, "
-                "{ t(0, 3), t(), { 0, 1 }, { 0, 1 } }, { t(3, 4), t(4, 2):t(), { 1 }, { 2 } } }",
+                "{ t(0, 3), t(), { 0, 1 }, { 0, 1 } }, { t(3, 4), t(4, 2):t(), { 1 }, { 2 } }, "
+                "{ t(5, 4), t(3), { 0, 3 }, { 3, -1 }, { 2, 1 } } }",
             .param = { { "self", OL_TENSOR },
                        { "value", OL_OPERAND, .doc = "broadcasts to the part" },
                        { "starts", OL_SIZES, .doc = "from 0, one a dimension" },
-                       { "lengths", OL_SIZES,
-                         .doc = "-1: one position; its dimension is dropped" } },
+                       { "lengths", OL_SIZES, .doc = "-1: one position; its dimension is dropped" },
+                       { "steps", OL_SIZES, true, .doc = "1 where left out" } },
             .flags = OL_OP_INPLACE | OL_OP_HIDDEN,
             .forward = assign_forward,
             .backward = assign_back },

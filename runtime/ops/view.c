@@ -105,6 +105,47 @@ static ol_status select_look(ol_error *error, const ol_value *arg, const ol_tens
 }
 DEFINE_LOOK(select)
 
+/* The look at the part of x that begins at `start` and has `length` positions, `step` apart, in
+ * each of the first dimensions. A length of -1 is one position, whose dimension is dropped; steps
+ * that are left out are 1. */
+static ol_status look_at_part(ol_error *error, const char *op, const ol_tensor *x,
+                              const ol_shape *start, const ol_shape *length, const ol_shape *step,
+                              look *out) {
+  look l = { .offset = x->offset };
+  if (start->ndim != length->ndim || start->ndim > x->shape.ndim)
+    return ol_fail(error, OL_ARGUMENT, "%s: %d positions were given for a tensor of %d dimensions",
+                   op, start->ndim, x->shape.ndim);
+  for (int d = 0; d < x->shape.ndim; d++) {
+    int64_t size = x->shape.size[d], from = d < start->ndim ? start->size[d] : 0;
+    int64_t count = d < start->ndim ? length->size[d] : size, needed = count == -1 ? 1 : count;
+    int64_t apart = d < step->ndim ? step->size[d] : 1;
+    if (from < 0 || from > size || needed < 0 || apart < 1 ||
+        (needed > 0 && (from == size || needed - 1 > (size - from - 1) / apart)))
+      return ol_fail(error, OL_RANGE,
+                     "%s: %lld positions from %lld on are not in dimension %d of "
+                     "size %lld",
+                     op, (long long)needed, (long long)from + 1, d + 1, (long long)size);
+    l.offset += from * x->stride[d];
+    if (count == -1) continue;
+    l.stride[l.shape.ndim] = x->stride[d] * apart;
+    l.shape.size[l.shape.ndim++] = count;
+  }
+  *out = l;
+  return OL_OK;
+}
+
+ol_status ol_part(ol_error *error, const char *op, const ol_tensor *x, const ol_shape *start,
+                  const ol_shape *length, const ol_shape *step, ol_tensor **out) {
+  look l;
+  OL_TRY(look_at_part(error, op, x, start, length, step, &l));
+  return view(error, x, &l, out);
+}
+
+static ol_status part_look(ol_error *error, const ol_value *arg, const ol_tensor *x, look *out) {
+  return look_at_part(error, "part", x, &arg[1].list, &arg[2].list, &arg[3].list, out);
+}
+DEFINE_LOOK(part)
+
 static int64_t at_least_0(int64_t x) { return x > 0 ? x : 0; }
 
 static look diagonal(const ol_tensor *x, int64_t shift, int rows, int columns) {
@@ -334,6 +375,19 @@ const ol_family ol_view_ops = {
             .flags = OL_OP_VIEW,
             .forward = select_forward,
             .backward = select_back },
+          { .name = "part",
+            .doc = "The view of a part of the tensor: what t[{ … }] gives.",
+            .samples =
+                "{ { t(3, 4), { 0, 1 }, { -1, 2 } }, { t(3, 4), { 1 }, { 2 } }, "
+                "{ t(5, 4), { 0, 3 }, { 3, -1 }, { 2, 1 } }, { t(), {}, {} }, "
+                "{ t(0, 3), { 0, 1 }, { 0, 1 } }, { t(4, 3):t(), { 1, 0 }, { 1, 2 }, { 1, 3 } } }",
+            .param = { { "self", OL_TENSOR },
+                       { "starts", OL_SIZES, .doc = "from 0, one a dimension" },
+                       { "lengths", OL_SIZES, .doc = "-1: one position; its dimension is dropped" },
+                       { "steps", OL_SIZES, true, .doc = "1 where left out" } },
+            .flags = OL_OP_VIEW | OL_OP_HIDDEN,
+            .forward = part_forward,
+            .backward = part_back },
           { .name = "diagonal",
             .doc = "The view of the diagonals over two dimensions, which become the last one.",
             .example = "print(optlua.tensor({ { 1, 2 }, { 3, 4 } }):diagonal()) "
