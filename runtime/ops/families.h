@@ -21,6 +21,7 @@
   X(activation) \
   X(reduce) \
   X(matmul) \
+  X(softmax) \
   X(reshape) \
   X(view) \
   X(copies) \

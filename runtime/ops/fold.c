@@ -9,8 +9,9 @@
 #define BLOCK  32768 /* elements of a block, about */
 #define ENOUGH 64    /* pieces that are enough to share among threads */
 
-/* Whether the masked dimensions are neighbours, when sizes of 1 are left out. */
-static bool adjacent(const ol_shape *shape, const bool *mask) {
+/* Whether the masked dimensions are neighbours, and, for rows, the last ones, when sizes of 1 are
+ * left out. */
+static bool adjacent(const ol_shape *shape, const bool *mask, bool rows) {
   int runs = 0;
   bool inside = false;
   for (int d = 0; d < shape->ndim; d++) {
@@ -18,7 +19,7 @@ static bool adjacent(const ol_shape *shape, const bool *mask) {
     if (mask[d] && !inside) runs++;
     inside = mask[d];
   }
-  return runs <= 1;
+  return runs == 0 || (runs == 1 && (inside || !rows));
 }
 
 /* x with its masked dimensions moved to the end, contiguous. */
@@ -38,13 +39,13 @@ static ol_status move_last(ol_error *error, ol_tensor *x, const bool *mask, ol_t
   return status;
 }
 
-ol_status ol_folding_init(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
-                          bool keep, ol_folding *out) {
+static ol_status arrange(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
+                         bool keep, bool rows, ol_folding *out) {
   bool mask[OL_MAX_DIMS];
   OL_TRY(ol_shape_mask(error, op, dims, x->shape.ndim, mask));
   ol_folding folding = { .outer = 1, .count = 1, .inner = 1 };
   folding.shape = ol_shape_reduce(&x->shape, mask, keep);
-  bool in_place = adjacent(&x->shape, mask), passed = false;
+  bool in_place = adjacent(&x->shape, mask, rows), passed = false;
   for (int d = 0; d < x->shape.ndim; d++) {
     int64_t size = x->shape.size[d];
     if (mask[d] && size != 1) passed = true;
@@ -61,6 +62,16 @@ ol_status ol_folding_init(ol_error *error, const char *op, ol_tensor *x, const o
     OL_TRY(move_last(error, x, mask, &folding.source));
   *out = folding;
   return OL_OK;
+}
+
+ol_status ol_folding_init(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
+                          bool keep, ol_folding *out) {
+  return arrange(error, op, x, dims, keep, false, out);
+}
+
+ol_status ol_folding_rows(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
+                          bool keep, ol_folding *out) {
+  return arrange(error, op, x, dims, keep, true, out);
 }
 
 void ol_folding_release(ol_folding *folding) {

@@ -43,6 +43,10 @@ typedef struct ol_folding {
 ol_status ol_folding_init(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
                           bool keep, ol_folding *out);
 
+/* As ol_folding_init, with rows dense: inner is 1. */
+ol_status ol_folding_rows(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
+                          bool keep, ol_folding *out);
+
 void ol_folding_release(ol_folding *folding);
 
 /* Folds into total[outer * inner], row-major. */
