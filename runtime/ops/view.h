@@ -15,18 +15,16 @@ ol_status ol_transpose(ol_error *error, const ol_tensor *x, int a, int b, ol_ten
 ol_status ol_narrow(ol_error *error, const ol_tensor *x, int dim, int64_t start, int64_t length,
                     ol_tensor **out);
 
-<<<<<<< HEAD
 /* The view of the diagonal over dimensions rows and columns (different ones), moved `shift` columns
  * up; it becomes the last dimension. */
 ol_status ol_diagonal(ol_error *error, const ol_tensor *x, int64_t shift, int rows, int columns,
                       ol_tensor **out);
-=======
+
 /* The view of the part of x that begins at `start` (from 0) and has `length` positions, `step`
  * apart, in each of the first dimensions. A length of -1 is one position, whose dimension is
  * dropped; steps that are left out are 1. Errors name op. */
 ol_status ol_part(ol_error *error, const char *op, const ol_tensor *x, const ol_shape *start,
                   const ol_shape *length, const ol_shape *step, ol_tensor **out);
->>>>>>> eb675db (Add indexing, assignment, no_grad, hooks, functions of the user's own, the registry as tables)
 
 /* The view of x broadcast to shape, with strides of 0 where sizes of 1 are stretched. Errors
  * name op. */
