@@ -7,6 +7,8 @@
 /* clang-format off */
 #define OL_FAMILIES(X) \
   X(creation) \
+  X(random) \
+  X(multinomial) \
   X(arithmetic) \
   X(division) \
   X(power) \
@@ -18,6 +20,7 @@
   X(compare) \
   X(extreme) \
   X(choose) \
+  X(dropout) \
   X(activation) \
   X(reduce) \
   X(matmul) \
