@@ -130,3 +130,12 @@ void ol_rng_normal_f32(ol_rng *rng, float *out, int64_t count) {
 void ol_rng_normal_f64(ol_rng *rng, double *out, int64_t count) {
   run(rng, (fill){ .out = out }, count, 2, normal_f64);
 }
+
+void ol_rng_shuffle(ol_rng *rng, int64_t *items, int64_t count) {
+  for (int64_t i = count - 1; i > 0; i--) {
+    int64_t k, item = items[i];
+    ol_rng_integers(rng, 0, i + 1, &k, 1);
+    items[i] = items[k];
+    items[k] = item;
+  }
+}

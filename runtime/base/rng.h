@@ -29,4 +29,7 @@ void ol_rng_normal_f64(ol_rng *rng, double *out, int64_t count);
  * Requires low < high. Advances. */
 void ol_rng_integers(ol_rng *rng, int64_t low, int64_t high, int64_t *out, int64_t count);
 
+/* Puts items into random order (Durstenfeld, 1964). Advances. */
+void ol_rng_shuffle(ol_rng *rng, int64_t *items, int64_t count);
+
 #endif

@@ -42,16 +42,6 @@ static int read_gzip(lua_State *L) {
   return 1;
 }
 
-/* Swaps each element, from the last, with a random one before it or itself (Durstenfeld, 1964). */
-static void shuffle(ol_rng *rng, int64_t *items, int64_t count) {
-  for (int64_t i = count - 1; i > 0; i--) {
-    int64_t k, item = items[i];
-    ol_rng_integers(rng, 0, i + 1, &k, 1);
-    items[i] = items[k];
-    items[k] = item;
-  }
-}
-
 /* permutation(n, seed, stream): 0 … n-1 in an order that depends on the three numbers alone. */
 static int permutation(lua_State *L) {
   ol_shape shape = { .ndim = 1, .size = { luaL_checkinteger(L, 1) } };
@@ -64,7 +54,7 @@ static int permutation(lua_State *L) {
   ol_fill_slot(L, -1, order);
   int64_t *items = ol_tensor_data(order);
   for (int64_t i = 0; i < order->numel; i++) items[i] = i;
-  shuffle(&rng, items, order->numel);
+  ol_rng_shuffle(&rng, items, order->numel);
   return 1;
 }
 

@@ -4,7 +4,8 @@
 #include "bind/call.h"
 
 /* To add a file of natives, add it here. */
-#define NATIVES(X)    X(convert) X(inspect) X(parts) X(grad) X(mode) X(hook) X(func) X(print) X(host)
+#define NATIVES(X)                                                                                 \
+  X(convert) X(inspect) X(parts) X(grad) X(mode) X(hook) X(func) X(print) X(host) X(generator)
 
 #define DECLARE(name) extern const ol_natives ol_##name##_natives;
 NATIVES(DECLARE)

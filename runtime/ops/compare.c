@@ -91,9 +91,8 @@ static ol_status isclose_forward(ol_error *error, ol_call *call) {
 }
 
 #define SELF_OTHER                                                                                 \
-  { "self", OL_OPERAND, .doc = "a tensor or number" }, {                                           \
-    "other", OL_OPERAND, .doc = "broadcasts with self"                                             \
-  }
+  { "self", OL_OPERAND, .doc = "a tensor or number" },                                             \
+      { "other", OL_OPERAND, .doc = "broadcasts with self" }
 #define PAIR_SAMPLES                                                                               \
   "{ { i({ 4, 5 }, 3), i({ 4, 5 }, 3) }, { i({ 3, 1 }, 3), i({ 2, 1, 4 }, 3) }, { c(), c() },"     \
   "  { c(0, 3), c(3) }, { c(4, 3):t(), c(3, 4) }, { i({ 4, 5 }, 3), 1 },"                          \
@@ -103,19 +102,21 @@ static ol_status isclose_forward(ol_error *error, ol_call *call) {
   "  { optlua.tensor({ 0, 1 / 0, -1 / 0, 0 / 0 }) } }"
 
 #define PAIR(n, sentence, output)                                                                  \
-  {                                                                                                \
-    .name = #n, .doc = sentence,                                                                   \
+  { .name = #n,                                                                                    \
+    .doc = sentence,                                                                               \
     .example =                                                                                     \
         "print(optlua.tensor({ 0, 1, 2 }):" #n "(1)) --> tensor([" output "], dtype=uint8)",       \
-    .samples = PAIR_SAMPLES, .param = { SELF_OTHER }, .forward = n##_forward                       \
-  }
+    .samples = PAIR_SAMPLES,                                                                       \
+    .param = { SELF_OTHER },                                                                       \
+    .forward = n##_forward }
 #define ONE(n, sentence, output)                                                                   \
-  {                                                                                                \
-    .name = #n, .doc = sentence,                                                                   \
+  { .name = #n,                                                                                    \
+    .doc = sentence,                                                                               \
     .example = "print(optlua.tensor({ 0, 1 / 0, 0 / 0 }):" #n "()) --> tensor([" output            \
                "], dtype=uint8)",                                                                  \
-    .samples = ONE_SAMPLES, .param = { { "self", OL_TENSOR } }, .forward = n##_forward             \
-  }
+    .samples = ONE_SAMPLES,                                                                        \
+    .param = { { "self", OL_TENSOR } },                                                            \
+    .forward = n##_forward }
 
 static const ol_op ops[] = {
   PAIR(eq, "The mask of elements that are equal.", "0, 1, 0"),

@@ -153,26 +153,12 @@ static ol_status randint_forward(ol_error *error, ol_call *call) {
   return status;
 }
 
-/* Shuffles (Durstenfeld, 1964). Step i takes 64 bits of its own and scales them to 0 … i. */
-static void shuffle(int64_t *item, int64_t count) {
-  ol_rng *rng = ol_generator();
-  for (int64_t i = count - 1; i > 0; i--) {
-    uint32_t bits[4];
-    ol_rng_block(rng->seed, rng->stream, rng->position + (uint64_t)i / 2, bits);
-    uint64_t random = (uint64_t)bits[i % 2 * 2] << 32 | bits[i % 2 * 2 + 1];
-    int64_t k = (int64_t)((unsigned __int128)random * (uint64_t)(i + 1) >> 64), kept = item[i];
-    item[i] = item[k];
-    item[k] = kept;
-  }
-  rng->position += ((uint64_t)count + 1) / 2;
-}
-
 static ol_status randperm_forward(ol_error *error, ol_call *call) {
   ol_shape shape = { .ndim = 1, .size = { call->arg[0].integer } };
   OL_TRY(ol_create(error, "randperm", OL_I64, &shape, &call->out[0]));
   int64_t *item = ol_tensor_data(call->out[0]);
   for (int64_t i = 0; i < shape.size[0]; i++) item[i] = i;
-  shuffle(item, shape.size[0]);
+  ol_rng_shuffle(ol_generator(), item, shape.size[0]);
   return OL_OK;
 }
 
