@@ -1,0 +1,71 @@
+/* signals: SIGINT and SIGPIPE become errors in the running Lua code.
+ *
+ * A handler only sets a debug hook, which Lua allows at any time; the hook raises the error. */
+#include <stddef.h>
+
+#include <lauxlib.h>
+
+#include "main/signals.h"
+
+#define EVERYTHING (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
+
+static lua_State *running; /* where errors are raised; NULL while no Lua code runs */
+static bool interrupted, pipe_closed;
+
+static void raise_interrupted(lua_State *L, lua_Debug *where) {
+  (void)where;
+  lua_sethook(L, NULL, 0, 0);
+  interrupted = true;
+  luaL_error(L, "interrupted!");
+}
+
+static void raise_closed_pipe(lua_State *L, lua_Debug *where) {
+  (void)where;
+  lua_sethook(L, NULL, 0, 0);
+  pipe_closed = true;
+  luaL_error(L, "write to a closed pipe");
+}
+
+static void on_interrupt(int signal_number) {
+  signal(signal_number, SIG_DFL);
+  if (running != NULL) lua_sethook(running, raise_interrupted, EVERYTHING, 1);
+}
+
+static void on_interrupt_waiting(int signal_number) { (void)signal_number; }
+
+static void on_closed_pipe(int signal_number) {
+  (void)signal_number;
+  if (running != NULL) lua_sethook(running, raise_closed_pipe, EVERYTHING, 1);
+}
+
+/* Without SA_RESTART: a script that waits in a read is interrupted too. */
+static ol_interrupts handle_interrupts(lua_State *L, void (*handler)(int)) {
+  ol_interrupts before = { .state = running };
+  struct sigaction action = { .sa_handler = handler };
+  running = L;
+  sigaction(SIGINT, &action, &before.action);
+  return before;
+}
+
+ol_interrupts ol_interrupts_begin(lua_State *L) {
+  interrupted = false;
+  return handle_interrupts(L, on_interrupt);
+}
+
+ol_interrupts ol_interrupts_wait(void) { return handle_interrupts(NULL, on_interrupt_waiting); }
+
+/* A hook that came too late to fire must not fire in the next call. */
+void ol_interrupts_end(ol_interrupts before) {
+  sigaction(SIGINT, &before.action, NULL);
+  lua_Hook hook = running != NULL ? lua_gethook(running) : NULL;
+  if (hook == raise_interrupted || hook == raise_closed_pipe) lua_sethook(running, NULL, 0, 0);
+  running = before.state;
+}
+
+bool ol_interrupted(void) { return interrupted; }
+bool ol_pipe_closed(void) { return pipe_closed; }
+
+void ol_pipe_errors(void) {
+  struct sigaction action = { .sa_handler = on_closed_pipe, .sa_flags = SA_RESTART };
+  sigaction(SIGPIPE, &action, NULL);
+}
