@@ -29,44 +29,62 @@ int ol_chunk_load_text(lua_State *L, const char *text, size_t length, const char
   return explain_refusal(L, luaL_loadbufferx(L, text, length, name, "t"), NULL);
 }
 
-/* The mode at an index as Lua's own function shall see it, or NULL if it asks for bytecode only. */
-static const char *text_mode(lua_State *L, int index) {
-  return strchr(luaL_optstring(L, index, "bt"), 't') != NULL ? "t" : NULL;
+/* What load and loadfile return for a chunk that was loaded with this status; the environment at
+ * index env (0: none) becomes the chunk's first upvalue. */
+static int return_loaded(lua_State *L, int status, int env) {
+  if (status != LUA_OK) {
+    luaL_pushfail(L);
+    lua_insert(L, -2);
+    return 2;
+  }
+  if (env == 0) return 1;
+  lua_pushvalue(L, env);
+  if (lua_setupvalue(L, -2, 1) == NULL) lua_pop(L, 1);
+  return 1;
 }
 
-static int fail(lua_State *L, const char *message) {
+/* Whether the mode at an index allows text; if not, what load returns is pushed. */
+static bool accepts_text(lua_State *L, int index) {
+  if (strchr(luaL_optstring(L, index, "t"), 't') != NULL) return true;
   luaL_pushfail(L);
-  lua_pushstring(L, message);
-  return 2;
+  lua_pushliteral(L, REFUSAL);
+  return false;
 }
 
-/* load(chunk [, name [, mode [, env]]]); upvalue 1 is Lua's load. */
+enum { CHUNK = 1, NAME, MODE, ENV, PIECE }; /* the arguments of load, and a slot */
+
+/* A lua_Reader that calls the function at CHUNK and keeps its last piece at PIECE. */
+static const char *read_piece(lua_State *L, void *unused, size_t *size) {
+  (void)unused;
+  luaL_checkstack(L, 2, "too many nested functions");
+  lua_pushvalue(L, CHUNK);
+  lua_call(L, 0, 1);
+  if (!lua_isnil(L, -1) && !lua_isstring(L, -1))
+    luaL_error(L, "reader function must return a string");
+  lua_replace(L, PIECE);
+  return lua_tolstring(L, PIECE, size);
+}
+
+/* load(chunk [, name [, mode [, env]]]) */
 static int load_text(lua_State *L) {
-  if (!lua_isstring(L, 1)) luaL_checktype(L, 1, LUA_TFUNCTION);
-  luaL_optstring(L, 2, NULL);
-  const char *mode = text_mode(L, 3);
-  if (mode == NULL) return fail(L, REFUSAL);
-  if (lua_gettop(L) < 3) lua_settop(L, 3);
-  lua_pushstring(L, mode);
-  lua_replace(L, 3);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  if (lua_isnil(L, 1)) explain_refusal(L, LUA_ERRSYNTAX, NULL);
-  return lua_gettop(L);
+  size_t length;
+  const char *text = lua_tolstring(L, CHUNK, &length);
+  const char *name = luaL_optstring(L, NAME, text != NULL ? text : "=(load)");
+  int env = lua_isnone(L, ENV) ? 0 : ENV;
+  if (!accepts_text(L, MODE)) return 2;
+  if (text != NULL) return return_loaded(L, ol_chunk_load_text(L, text, length, name), env);
+  luaL_checktype(L, CHUNK, LUA_TFUNCTION);
+  lua_settop(L, PIECE);
+  int status = lua_load(L, read_piece, NULL, name, "t");
+  return return_loaded(L, explain_refusal(L, status, NULL), env);
 }
 
 /* loadfile([file [, mode [, env]]]) */
 static int load_text_file(lua_State *L) {
   const char *file = luaL_optstring(L, 1, NULL);
-  bool has_environment = !lua_isnone(L, 3);
-  if (text_mode(L, 2) == NULL) return fail(L, REFUSAL);
-  if (ol_chunk_load_file(L, file) != LUA_OK) return fail(L, lua_tostring(L, -1));
-  if (has_environment) {
-    lua_pushvalue(L, 3);
-    if (lua_setupvalue(L, -2, 1) == NULL) lua_pop(L, 1);
-  }
-  return 1;
+  int env = lua_isnone(L, 3) ? 0 : 3;
+  if (!accepts_text(L, 2)) return 2;
+  return return_loaded(L, ol_chunk_load_file(L, file), env);
 }
 
 static int results_of_file(lua_State *L, int status, lua_KContext context) {
@@ -101,9 +119,7 @@ static int search_text_file(lua_State *L) {
 }
 
 void ol_chunks_text_only(lua_State *L) {
-  lua_getglobal(L, "load");
-  lua_pushcclosure(L, load_text, 1);
-  lua_setglobal(L, "load");
+  lua_register(L, "load", load_text);
   lua_register(L, "loadfile", load_text_file);
   lua_register(L, "dofile", run_text_file);
   lua_getglobal(L, "package");

@@ -142,7 +142,7 @@ void ol_editor_open(lua_State *L, bool environment) {
   el_set(editor.line, EL_EDITOR, "emacs");
   el_set(editor.line, EL_SIGNAL, 1);
   el_set(editor.line, EL_HIST, history, entries);
-  el_set(editor.line, EL_ADDFN, "complete", "Complete the name", complete);
+  el_wset(editor.line, EL_ADDFN, L"complete", L"Complete the name", complete); // el_set leaks
   el_set(editor.line, EL_BIND, "^I", "complete", NULL);
   if (environment) el_source(editor.line, NULL);
   uselocale(before);
@@ -151,6 +151,7 @@ void ol_editor_open(lua_State *L, bool environment) {
 static ol_line read_edited(const char **text, size_t *length) {
   int count = 0;
   locale_t before = uselocale(editor.locale);
+  el_set(editor.line, EL_PREP_TERM, 1); // before the prompt: whoever sees it can type
   errno = 0;
   *text = el_gets(editor.line, &count);
   int failure = errno;
