@@ -1,9 +1,10 @@
 /* call: protected calls with a traceback, and how failures reach the user. */
+#include "main/call.h"
+
 #include <stdio.h>
 
 #include <lauxlib.h>
 
-#include "main/call.h"
 #include "main/signals.h"
 
 /* Leaves on top a string for the error object at 1; tells whether the object described itself. */

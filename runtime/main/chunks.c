@@ -1,10 +1,10 @@
 /* chunks: loading Lua as text; bytecode, which Lua cannot check, is refused everywhere. */
+#include "main/chunks.h"
+
 #include <stdbool.h>
 #include <string.h>
 
 #include <lauxlib.h>
-
-#include "main/chunks.h"
 
 #define REFUSAL "bytecode is refused; load text"
 

@@ -1,11 +1,11 @@
 /* complete: the names that can stand at the end of a piece of Lua. */
+#include "main/complete.h"
+
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include <lauxlib.h>
-
-#include "main/complete.h"
 
 #define INDEX_DEPTH 16 /* how many __index tables are followed */
 

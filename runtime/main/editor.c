@@ -1,4 +1,6 @@
 /* editor: reads lines from the user, with editing and history when there is a terminal. */
+#include "main/editor.h"
+
 #include <errno.h>
 #include <histedit.h>
 #include <langinfo.h>
@@ -11,7 +13,6 @@
 #include <lauxlib.h>
 
 #include "main/complete.h"
-#include "main/editor.h"
 #include "main/history.h"
 #include "main/signals.h"
 

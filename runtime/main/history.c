@@ -1,12 +1,12 @@
 /* history: what was entered, in this session and, through a file, in earlier ones. */
+#include "main/history.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "main/history.h"
 
 #define HISTORY_SIZE 1000 /* entries */
 

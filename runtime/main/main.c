@@ -112,7 +112,7 @@ static void flush_output(void) {
 int main(int argc, char **argv) {
   command_line line = { .argc = argc, .argv = argv };
   atexit(flush_output);
-  ol_pipe_errors();
+  ol_signals_prepare();
   if (!ol_options_read(argc, argv, &line.options)) return EXIT_USAGE;
   if (line.options.help) return ol_usage(stdout), EXIT_SUCCESS;
   if (line.options.facts) return ol_version_facts(), EXIT_SUCCESS;

@@ -1,9 +1,10 @@
 /* options: the command line. */
+#include "main/options.h"
+
 #include <stddef.h>
 #include <string.h>
 
 #include "main/call.h"
-#include "main/options.h"
 
 /* Commands of the executable are added here. */
 static const ol_command commands[] = {

@@ -4,13 +4,13 @@
  *   ROOT/build/optlua -> ROOT/lua            (a source tree)
  *   ROOT/bin/optlua   -> ROOT/share/lua/5.4  (an installed one)
  *   ROOT/asan/optlua  -> ROOT/../lua         (a build folder within build/) */
+#include "main/paths.h"
+
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <lauxlib.h>
-
-#include "main/paths.h"
 
 /* Pushes the templates of a folder, or "" if its name would be read as several or as a pattern. */
 static void push_templates(lua_State *L, const char *folder) {

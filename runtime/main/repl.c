@@ -1,4 +1,6 @@
 /* repl: reads, evaluates and prints until the input ends. */
+#include "main/repl.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +10,6 @@
 #include "main/chunks.h"
 #include "main/editor.h"
 #include "main/history.h"
-#include "main/repl.h"
 
 /* ---- What is there without require ---- */
 

@@ -1,4 +1,6 @@
 /* script: what the command line runs, one after the other. */
+#include "main/script.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 
 #include "main/call.h"
 #include "main/chunks.h"
-#include "main/script.h"
 
 void ol_script_set_arg(lua_State *L, char **argv, int argc, int script) {
   if (script == argc) script = 0;

@@ -1,20 +1,32 @@
 /* signals: SIGINT and SIGPIPE become errors in the running Lua code.
  *
- * A handler only sets a debug hook, which Lua allows at any time; the hook raises the error. */
+ * A handler sets a debug hook, which Lua allows at any time; the hook raises the error. Handlers
+ * are without SA_RESTART, so that a script that waits in a read is interrupted too. */
+#include "main/signals.h"
+
 #include <stddef.h>
+#include <sys/time.h>
 
 #include <lauxlib.h>
-
-#include "main/signals.h"
 
 #define EVERYTHING (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
 
 static lua_State *running; /* where errors are raised; NULL while no Lua code runs */
 static bool interrupted, pipe_closed;
 
+static void on_alarm(int signal_number) { (void)signal_number; }
+
+/* SIGINT may come just before a read blocks: alarms follow, and make it fail, until they are off.
+ */
+static void set_alarms(bool on) {
+  const struct timeval pause = { .tv_usec = on ? 20000 : 0 };
+  setitimer(ITIMER_REAL, &(struct itimerval){ pause, pause }, NULL);
+}
+
 static void raise_interrupted(lua_State *L, lua_Debug *where) {
   (void)where;
   lua_sethook(L, NULL, 0, 0);
+  set_alarms(false);
   interrupted = true;
   luaL_error(L, "interrupted!");
 }
@@ -28,17 +40,20 @@ static void raise_closed_pipe(lua_State *L, lua_Debug *where) {
 
 static void on_interrupt(int signal_number) {
   signal(signal_number, SIG_DFL);
-  if (running != NULL) lua_sethook(running, raise_interrupted, EVERYTHING, 1);
+  lua_sethook(running, raise_interrupted, EVERYTHING, 1);
+  set_alarms(true);
 }
 
-static void on_interrupt_waiting(int signal_number) { (void)signal_number; }
+static void on_interrupt_waiting(int signal_number) {
+  (void)signal_number;
+  set_alarms(true);
+}
 
 static void on_closed_pipe(int signal_number) {
   (void)signal_number;
   if (running != NULL) lua_sethook(running, raise_closed_pipe, EVERYTHING, 1);
 }
 
-/* Without SA_RESTART: a script that waits in a read is interrupted too. */
 static ol_interrupts handle_interrupts(lua_State *L, void (*handler)(int)) {
   ol_interrupts before = { .state = running };
   struct sigaction action = { .sa_handler = handler };
@@ -57,6 +72,7 @@ ol_interrupts ol_interrupts_wait(void) { return handle_interrupts(NULL, on_inter
 /* A hook that came too late to fire must not fire in the next call. */
 void ol_interrupts_end(ol_interrupts before) {
   sigaction(SIGINT, &before.action, NULL);
+  set_alarms(false);
   lua_Hook hook = running != NULL ? lua_gethook(running) : NULL;
   if (hook == raise_interrupted || hook == raise_closed_pipe) lua_sethook(running, NULL, 0, 0);
   running = before.state;
@@ -65,7 +81,7 @@ void ol_interrupts_end(ol_interrupts before) {
 bool ol_interrupted(void) { return interrupted; }
 bool ol_pipe_closed(void) { return pipe_closed; }
 
-void ol_pipe_errors(void) {
-  struct sigaction action = { .sa_handler = on_closed_pipe, .sa_flags = SA_RESTART };
-  sigaction(SIGPIPE, &action, NULL);
+void ol_signals_prepare(void) {
+  sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_alarm }, NULL);
+  sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_closed_pipe }, NULL);
 }

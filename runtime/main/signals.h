@@ -26,11 +26,12 @@ void ol_interrupts_end(ol_interrupts before);
 /* Whether "interrupted!" was raised since the last ol_interrupts_begin. */
 bool ol_interrupted(void);
 
-/* From here on a write to a closed pipe raises an error in the running Lua code, where the default
- * would end the process without a word. Processes that Lua starts keep the default. */
-void ol_pipe_errors(void);
+/* To be called once, first. From here on a write to a closed pipe raises an error in the running
+ * Lua code, where the default would end the process without a word. Processes that Lua starts keep
+ * the default. SIGALRM is ours. */
+void ol_signals_prepare(void);
 
-/* Whether that has happened. */
+/* Whether a write to a closed pipe has raised an error. */
 bool ol_pipe_closed(void);
 
 #endif

@@ -1,4 +1,6 @@
 /* version: what this build is and runs on. */
+#include "main/version.h"
+
 #include <stdio.h>
 
 #include <lua.h>
@@ -6,7 +8,6 @@
 #include "base/parallel.h"
 #include "base/vecmath.h"
 #include "base/version.h"
-#include "main/version.h"
 #include "tensor/blas.h"
 
 #ifdef __clang__
