@@ -1,12 +1,12 @@
 /* inspect: methods that tell about a tensor. */
 #include <lauxlib.h>
-#include <math.h>
 
 #include "autograd/tape.h"
 #include "bind/convert.h"
 #include "bind/error.h"
 #include "bind/native.h"
 #include "bind/tensor.h"
+#include "ops/compare.h"
 
 static int numel(lua_State *L) {
   ol_args args;
@@ -91,51 +91,6 @@ static int item(lua_State *L) {
   return 1;
 }
 
-/* Comparison of elements. */
-
-typedef struct tolerance {
-  double relative, absolute;
-  bool equal_nan;
-} tolerance;
-
-static bool is_close(double a, double b, const tolerance *t) {
-  if (a == b) return true;
-  if (isnan(a) || isnan(b)) return t->equal_nan && isnan(a) && isnan(b);
-  return isfinite(a) && isfinite(b) && fabs(a - b) <= t->absolute + t->relative * fabs(b);
-}
-
-/* Copies of both as dtype, dense; the caller releases them, also after a failure. */
-static ol_status as_dense(ol_error *error, ol_tensor *const x[2], ol_dtype dtype,
-                          ol_tensor *out[2]) {
-  for (int k = 0; k < 2; k++) {
-    if (x[k]->dtype == dtype)
-      OL_TRY(ol_tensor_contiguous(error, x[k], &out[k]));
-    else
-      OL_TRY(ol_tensor_convert(error, x[k], dtype, &out[k]));
-  }
-  return OL_OK;
-}
-
-/* Whether all elements of two tensors of the same shape are close. */
-static ol_status compare(ol_error *error, ol_tensor *a, ol_tensor *b, const tolerance *t,
-                         bool *out) {
-  ol_tensor *x[2] = { a, b }, *dense[2] = { NULL, NULL };
-  bool integers = a->dtype == OL_I64 && b->dtype == OL_I64 && t->relative == 0 && t->absolute == 0;
-  ol_status status = as_dense(error, x, integers ? OL_I64 : OL_F64, dense);
-  if (status == OL_OK) {
-    bool close = true;
-    for (int64_t i = 0; i < a->numel && close; i++)
-      close = integers ? ((int64_t *)ol_tensor_data(dense[0]))[i] ==
-                             ((int64_t *)ol_tensor_data(dense[1]))[i]
-                       : is_close(((double *)ol_tensor_data(dense[0]))[i],
-                                  ((double *)ol_tensor_data(dense[1]))[i], t);
-    *out = close;
-  }
-  ol_release(dense[0]);
-  ol_release(dense[1]);
-  return status;
-}
-
 static int allclose(lua_State *L) {
   ol_args args;
   ol_error error;
@@ -143,12 +98,14 @@ static int allclose(lua_State *L) {
   char left[OL_SHAPE_TEXT], right[OL_SHAPE_TEXT];
   ol_native_args(L, lua_gettop(L), &args);
   const ol_value *arg = args.call.arg;
-  tolerance t = { arg[2].number, arg[3].number, arg[4].flag };
   if (!ol_shape_equal(&arg[0].tensor->shape, &arg[1].tensor->shape))
     return luaL_error(L, "allclose: shapes %s and %s differ",
                       ol_shape_text(&arg[0].tensor->shape, left),
                       ol_shape_text(&arg[1].tensor->shape, right));
-  ol_check(L, compare(&error, arg[0].tensor, arg[1].tensor, &t, &close), &error);
+  ol_check(L,
+           ol_allclose(&error, arg[0].tensor, arg[1].tensor, arg[2].number, arg[3].number,
+                       arg[4].flag, &close),
+           &error);
   lua_pushboolean(L, close);
   return 1;
 }
@@ -157,11 +114,8 @@ static int equal(lua_State *L) {
   ol_args args;
   ol_error error;
   bool same = false;
-  tolerance none = { 0 };
   ol_native_args(L, lua_gettop(L), &args);
-  ol_tensor *x = args.call.arg[0].tensor, *y = args.call.arg[1].tensor;
-  if (x->dtype == y->dtype && ol_shape_equal(&x->shape, &y->shape))
-    ol_check(L, compare(&error, x, y, &none, &same), &error);
+  ol_check(L, ol_equal(&error, args.call.arg[0].tensor, args.call.arg[1].tensor, &same), &error);
   lua_pushboolean(L, same);
   return 1;
 }
@@ -227,7 +181,7 @@ static const ol_native natives[] = {
                  { "equal_nan", OL_FLAG, true, .doc = "whether NaN is close to NaN" } } },
     allclose },
   { { .name = "equal",
-      .doc = "Whether shape, dtype and all elements are the same.",
+      .doc = "Whether the shapes are the same and all elements equal, whatever the dtypes.",
       .example = "print(optlua.ones(2):equal(optlua.ones(3))) --> false",
       .param = { SELF, { "other", OL_TENSOR } } },
     equal },

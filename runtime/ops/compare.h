@@ -4,7 +4,8 @@
 
 #include "tensor/tensor.h"
 
-/* Whether x and y have the same shape and equal elements; NaN equals nothing. */
+/* Whether x and y have the same shape and equal elements, of whatever dtypes; NaN equals nothing.
+ */
 ol_status ol_equal(ol_error *error, ol_tensor *x, ol_tensor *y, bool *out);
 
 /* Whether |x - y| <= atol + rtol * |y| for all elements, broadcast. Infinities are close to
