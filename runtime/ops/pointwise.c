@@ -77,7 +77,8 @@ static ol_status make_plan(ol_error *error, const char *op, const ol_rows *rows,
   for (int k = 0; k < count; k++) p->tensor[k + 1] = x[k];
   OL_TRY(choose_kernel(error, op, rows, p));
   for (int k = 1; k < count; k++)
-    OL_TRY(ol_shape_broadcast(error, op, &p->shape, &x[k]->shape, &p->shape));
+    if (x[k]->shape.ndim > 0 && !ol_shape_equal(&p->shape, &x[k]->shape))
+      OL_TRY(ol_shape_broadcast(error, op, &p->shape, &x[k]->shape, &p->shape));
   return OL_OK;
 }
 
