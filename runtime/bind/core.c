@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 
+#include "bind/build.h"
 #include "bind/call.h"
 #include "bind/error.h"
 #include "bind/grad.h"
@@ -43,6 +44,7 @@ int luaopen_optlua_core(lua_State *L) {
   ol_bind_ops(L, 1, 2, 3);
   ol_bind_natives(L, 1, 2, 3);
   open_metatable(L, 2);
+  ol_open_build(L, 1);
   lua_pushvalue(L, 3);
   lua_setfield(L, 1, "hidden");
   lua_settop(L, 1);

@@ -5,7 +5,17 @@
 
 /* To add a file of natives, add it here. */
 #define NATIVES(X)                                                                                 \
-  X(convert) X(inspect) X(parts) X(grad) X(mode) X(hook) X(func) X(print) X(host) X(generator)
+  X(convert)                                                                                       \
+  X(inspect)                                                                                       \
+  X(parts)                                                                                         \
+  X(grad)                                                                                          \
+  X(mode)                                                                                          \
+  X(hook)                                                                                          \
+  X(func)                                                                                          \
+  X(print)                                                                                         \
+  X(generator)                                                                                     \
+  X(build)                                                                                         \
+  X(host)
 
 #define DECLARE(name) extern const ol_natives ol_##name##_natives;
 NATIVES(DECLARE)
