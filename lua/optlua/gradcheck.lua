@@ -90,7 +90,8 @@ local function gradcheck(fn, inputs, given)
         for e, expected in ipairs(numeric[n]) do
           local key, number = position(input.shape, e), expected[k][i]
           local own = input.grad and input.grad[key]:item() or 0
-          if not (math.abs(own - number) <= option.atol + option.rtol * math.abs(number)) then
+          local near = math.abs(own - number) <= option.atol + option.rtol * math.abs(number)
+          if not near then
             error(("gradcheck: output %d, element %d, by input %d, element %d: backward says %.9g, the difference %.9g")
               :format(k, i, n, e, own, number), 2)
           end

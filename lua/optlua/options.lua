@@ -18,6 +18,8 @@
 -- of a list of numbers or words; a list that is given must be as long as its default, unless the
 -- default is empty.
 
+local core = require "optlua.core"
+
 local options = {}
 
 ---@class optlua.Option
@@ -44,35 +46,12 @@ function options.describe(entry)
   return { default = entry }
 end
 
--- Letters to insert, delete, replace or swap with a neighbour to get from a to b.
-local function distance(a, b)
-  local rows = { [0] = {} }
-  for j = 0, #b do rows[0][j] = j end
-  for i = 1, #a do
-    local before, last, row = rows[i - 2], rows[i - 1], { [0] = i }
-    rows[i] = row
-    for j = 1, #b do
-      local same = a:byte(i) == b:byte(j)
-      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
-      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
-        row[j] = math.min(row[j], before[j - 2] + 1)
-      end
-    end
-  end
-  return rows[#a][#b]
-end
-
 --- The entry of list that name was most likely meant to be, or nil when none is near.
 ---@param name string
 ---@param list string[]
 ---@return string?
 function options.nearest(name, list)
-  local best, found
-  for _, candidate in ipairs(list) do
-    local d = distance(name:lower(), candidate:lower())
-    if d <= math.max(#name, #candidate) / 2 and (not best or d < best) then best, found = d, candidate end
-  end
-  return found
+  return core.hidden.nearest(name, list)
 end
 
 local function quote(value)
@@ -101,10 +80,7 @@ function options.names(schema)
   return names
 end
 
-local function is_tensor(value)
-  local meta = debug.getmetatable(value)
-  return type(value) == "userdata" and meta ~= nil and meta.__name == "optlua.tensor"
-end
+local is_tensor = core.is_tensor
 
 local function is_callable(value)
   local meta = debug.getmetatable(value)
@@ -219,7 +195,7 @@ end
 local function expected_type(option)
   if option.type then return option.type end
   if option.choices then return "any" end
-  if option.integer then return "integer" end
+  if option.integer and type(option.default) ~= "table" then return "integer" end
   if option.default == nil then return "any" end
   return is_list(option.default) and "list" or type(option.default)
 end

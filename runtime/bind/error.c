@@ -5,6 +5,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "bind/native.h"
 #include "bind/tensor.h"
 
 static const char kept = 'e'; /* its address is the key of the error of a script's function */
@@ -101,3 +102,27 @@ void ol_raise_unknown(lua_State *L, const char *what, const char *kind, const ch
   lua_error(L);
   __builtin_unreachable();
 }
+
+/* nearest(name, list): the entry of a list of words that name was most likely meant to be, or nil.
+ */
+static int nearest(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int count = (int)luaL_len(L, 2);
+  const char **list = lua_newuserdatauv(L, (size_t)count * sizeof *list + 1, 0);
+  for (int i = 0; i < count; i++) {
+    if (lua_rawgeti(L, 2, i + 1) != LUA_TSTRING)
+      return luaL_argerror(L, 2, "list of words expected");
+    list[i] = lua_tostring(L, -1); /* the list keeps it */
+    lua_pop(L, 1);
+  }
+  lua_pushstring(L, ol_nearest(name, list, count));
+  return 1;
+}
+
+const ol_natives ol_error_natives = {
+  .name = "error",
+  .list =
+      (const ol_native[]){
+          { { .name = "nearest", .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, nearest }, { { 0 } } },
+};

@@ -15,6 +15,7 @@
   X(print)                                                                                         \
   X(generator)                                                                                     \
   X(build)                                                                                         \
+  X(error)                                                                                         \
   X(host)
 
 #define DECLARE(name) extern const ol_natives ol_##name##_natives;
