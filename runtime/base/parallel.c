@@ -5,10 +5,12 @@
 #include <omp.h>
 
 int ol_threads(void) { return omp_get_max_threads(); }
+int ol_thread(void) { return omp_get_thread_num(); }
 void ol_set_threads(int threads) { omp_set_num_threads(threads); }
 bool ol_in_parallel(void) { return omp_in_parallel(); }
 #else
 int ol_threads(void) { return 1; }
+int ol_thread(void) { return 0; }
 void ol_set_threads(int threads) { (void)threads; }
 bool ol_in_parallel(void) { return false; }
 #endif

@@ -36,7 +36,10 @@ void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *contex
 /* The number of threads that a loop may use, at least 1. */
 int ol_threads(void);
 
-/* Sets that number for this process (1 … 1024); BLAS follows, as it shares the OpenMP team. */
+/* The number of the calling thread within the loop that it works for: 0 … ol_threads()-1. */
+int ol_thread(void);
+
+/* Sets the number of threads for this process (1 … 1024); BLAS follows, as it shares the OpenMP team. */
 void ol_set_threads(int threads);
 
 /* Whether the caller runs inside ol_parallel_for on more than one thread. */

@@ -63,11 +63,11 @@ typedef struct ol_graph {
   struct {
     uint8_t dtype; /* ol_dtype */
     int8_t shape;
-    int16_t leaf;  /* the node that reads it, or -1 */
-    int16_t store; /* the node that was assigned last, or -1 */
+    bool bound;    /* declared with a shape */
+    int16_t store; /* the node that was assigned last, of the operand's shape, or -1 */
   } operand[OL_GRAPH_OPERANDS];
   struct {
-    int16_t slot, node;
+    int16_t slot, node; /* a number */
   } total[OL_GRAPH_TOTALS];
   int16_t bucket[2 * OL_GRAPH_NODES]; /* hash table of nodes */
 } ol_graph;
@@ -94,8 +94,8 @@ ol_status ol_graph_read(ol_error *error, ol_graph *graph, int operand, ol_symbol
 ol_status ol_graph_number(ol_error *error, ol_graph *graph, double value, ol_symbol *out);
 
 /* An elementwise operation, matmul or t; the table in op.h says how many inputs. Tensors broadcast
- * (OL_SHAPE where they do not). Inputs that are all plain numbers are refused: Lua, or
- * ol_rule_op_number, computes those. In min and max a number counts as the second. */
+ * (OL_SHAPE where they do not). Plain numbers alone give a plain number. In min and max a number
+ * that meets a tensor counts as the second. */
 ol_status ol_graph_apply(ol_error *error, ol_graph *graph, ol_rule_op op, const ol_symbol *inputs,
                          ol_symbol *out);
 

@@ -16,8 +16,8 @@
 
 #include <stdbool.h>
 
-/* X(ENUM, name, inputs, what it computes). Leaves have no inputs; the rest is elementwise, then
- * reductions, then products of matrices. */
+/* X(ENUM, name, inputs, what it computes): leaves, elementwise operations, reductions, products of
+ * matrices, and fill, which stores imply. */
 #define OL_RULE_OPS(X)                                                                             \
   X(OPERAND, "operand", 0, "an array: parameter, gradient or state")                               \
   X(NUMBER, "number", 0, "a plain number")                                                         \
@@ -43,7 +43,7 @@
   X(EQ, "eq", 2, "1 where x == y, else 0")                                                         \
   X(NE, "ne", 2, "1 where x ~= y, else 0")                                                         \
   X(CLAMP, "clamp", 3, "x kept between low and high")                                              \
-  X(LERP, "lerp", 3, "x + w * (y - x); for w of 0.5 and more y - (y - x) * (1 - w), exact at 1")   \
+  X(LERP, "lerp", 3, "x + w * (y - x); from w = 0.5 on y - (y - x) * (1 - w): exact at 1")         \
   X(WHERE, "where", 3, "y where x is not 0, else z")                                               \
   X(SUM, "sum", 1, "the sum over the tensor, or over a dimension that is kept with size 1")        \
   X(MEAN, "mean", 1, "the mean, likewise")                                                         \
@@ -51,7 +51,8 @@
   X(AMAX, "amax", 1, "the largest element, likewise; NaN if there is one")                         \
   X(AMIN, "amin", 1, "the smallest element, likewise")                                             \
   X(MATMUL, "matmul", 2, "the product of two matrices")                                            \
-  X(T, "t", 1, "a matrix, transposed")
+  X(T, "t", 1, "a matrix, transposed")                                                             \
+  X(FILL, "fill", 1, "x spread over the shape of the operand that it is assigned to")
 
 typedef enum ol_rule_op {
 #define OL_RULE_ENUM(op, name, inputs, doc) OL_RULE_##op,

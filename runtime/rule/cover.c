@@ -1,0 +1,131 @@
+/* cover: the cheapest set of forms and plain instructions.
+ *
+ * A node that is used once may disappear into the form that uses it; so may number * tensor, used
+ * as often as it likes, because forms multiply anyway. What a form costs together with what its
+ * inputs cost is minimal, node by node from the inputs up. */
+#include "rule/cover.h"
+
+#include "rule/match.h"
+
+enum { INSTRUCTION = 8, READ = 1 }; /* costs */
+
+typedef struct cover {
+  const ol_plan *plan;
+  ol_pass_key key;
+  int16_t uses[OL_GRAPH_NODES];  /* within the pass; 0: not in it */
+  bool computed[OL_GRAPH_NODES]; /* in it, and not read from an array */
+  bool open[OL_GRAPH_NODES];
+  int cost[OL_GRAPH_NODES];
+  ol_draft choice[OL_GRAPH_NODES];
+  bool done[OL_GRAPH_NODES];
+  int best; /* cost of choice[node] while it is sought */
+  int node;
+  int count;
+  ol_draft *drafts;
+} cover;
+
+static const ol_graph_node *node_of(const cover *c, int n) { return &c->plan->graph->node[n]; }
+
+static int input(const cover *c, int n, int i) {
+  return ol_plan_strip(c->plan->graph, node_of(c, n)->in[i]);
+}
+
+static int inputs(const cover *c, int n) { return ol_rule_op_table[node_of(c, n)->op].inputs; }
+
+/* Whether the pass can read the node and need not compute it. */
+static bool is_given(const cover *c, int n) {
+  const ol_graph_node *node = node_of(c, n);
+  return node->shape == OL_RULE_SCALAR || node->op == OL_RULE_T || node->shape != c->key.shape ||
+         ol_plan_array(c->plan, n, c->key.level) >= 0;
+}
+
+static void count_uses(cover *c, int n) {
+  if (c->uses[n]++ > 0) return;
+  c->computed[n] = !is_given(c, n);
+  if (!c->computed[n]) return;
+  for (int i = 0; i < inputs(c, n); i++) count_uses(c, input(c, n, i));
+}
+
+/* number * tensor, or -tensor */
+static bool is_scaled(const cover *c, int n) {
+  const ol_graph *graph = c->plan->graph;
+  int op = graph->node[n].op;
+  if (op == OL_RULE_NEG) return true;
+  return op == OL_RULE_MUL &&
+         (ol_plan_is_scalar(graph, input(c, n, 0)) || ol_plan_is_scalar(graph, input(c, n, 1)));
+}
+
+/* What is multiplied into several forms is read by each of them. */
+static void share_below(cover *c, int n) {
+  if (!c->computed[n] || c->uses[n] < 2 || !is_scaled(c, n)) return;
+  for (int i = 0; i < inputs(c, n); i++) c->uses[input(c, n, i)] += c->uses[n] - 1;
+}
+
+static int cost_of_reading(const cover *c, int n) {
+  if (!c->computed[n]) return READ;
+  if (c->uses[n] == 1) return READ + c->cost[n];
+  return is_scaled(c, n) ? READ + INSTRUCTION / 2 : READ; /* it may need no instruction at all */
+}
+
+static void offer(cover *c, const ol_draft *draft, int arrays) {
+  int cost = INSTRUCTION;
+  for (int i = 0; i < arrays; i++) {
+    bool again = false;
+    for (int k = 0; k < i; k++) again |= draft->in[k] == draft->in[i];
+    if (!again) cost += cost_of_reading(c, draft->in[i]);
+  }
+  if (cost >= c->best) return;
+  c->best = cost;
+  c->choice[c->node] = *draft;
+}
+
+static ol_draft make_draft(int code, int value) {
+  return (ol_draft){
+    .code = (uint8_t)code, .value = (int16_t)value, .in = { -1, -1, -1 }, .array = -1
+  };
+}
+
+static void offer_form(const ol_match *match, void *context) {
+  cover *c = context;
+  ol_draft draft = make_draft(match->form, c->node);
+  for (int i = 0; i < match->arrays; i++) draft.in[i] = match->leaf[i];
+  for (int i = 0; i < OL_FORM_NUMBERS; i++) draft.factor[i] = match->factor[i];
+  offer(c, &draft, match->arrays);
+}
+
+static void choose(cover *c, int n) {
+  c->node = n;
+  c->best = 1 << 30;
+  ol_draft plain = make_draft(OL_CODE_OP + node_of(c, n)->op, n);
+  for (int i = 0; i < inputs(c, n); i++) plain.in[i] = (int16_t)input(c, n, i);
+  offer(c, &plain, inputs(c, n));
+  ol_match_forms(c->plan, n, c->open, offer_form, c);
+  c->cost[n] = c->best;
+}
+
+static void emit(cover *c, int n) {
+  if (!c->computed[n] || c->done[n]) return;
+  c->done[n] = true;
+  const ol_draft *draft = &c->choice[n];
+  for (int i = 0; i < OL_FORM_ARRAYS && draft->in[i] >= 0; i++) emit(c, draft->in[i]);
+  c->drafts[c->count++] = *draft;
+}
+
+int ol_cover(const ol_plan *plan, ol_pass_key key, const ol_root *roots, int count,
+             ol_draft drafts[OL_DRAFTS]) {
+  int nodes = plan->graph->nodes;
+  bool root[OL_GRAPH_NODES] = { false };
+  cover c = { .plan = plan, .key = key, .drafts = drafts };
+  for (int i = 0; i < count; i++) {
+    count_uses(&c, roots[i].node);
+    root[roots[i].node] = true;
+  }
+  for (int n = nodes - 1; n >= 0; n--) share_below(&c, n);
+  for (int n = 0; n < nodes; n++) {
+    if (!c.computed[n]) continue;
+    choose(&c, n);
+    c.open[n] = !root[n] && (c.uses[n] == 1 || is_scaled(&c, n));
+  }
+  for (int i = 0; i < count; i++) emit(&c, roots[i].node);
+  return c.count;
+}

@@ -1,0 +1,156 @@
+/* kernel: instantiates the inner loops and chooses among them. */
+#include "rule/kernel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/vecmath.h"
+
+/* Operands are identical or disjoint, so loops carry no dependence. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+enum { TILE = OL_MACHINE_TILE };
+
+/* A loop over a tile, with a length that the compiler knows where the tile is full. */
+#define EACH(n, statement)                                                                         \
+  do {                                                                                             \
+    if ((n) == TILE) {                                                                             \
+      INDEPENDENT for (int k = 0; k < TILE; k++) statement;                                        \
+    } else {                                                                                       \
+      INDEPENDENT for (int k = 0; k < (n); k++) statement;                                         \
+    }                                                                                              \
+  } while (0)
+
+#define JOIN_(a, b, c) a##_##b##_##c
+#define JOIN(a, b, c)  JOIN_(a, b, c)
+#define NAME(name)     JOIN(name, WIDTH, ISA)
+
+/* The machine for one type. */
+typedef void kernel_fn(const ol_work *work);
+
+#define ISA plain
+#define TARGET
+#define T     float
+#define WIDTH f32
+#include "rule/kernel_body.h"
+#define T     double
+#define WIDTH f64
+#include "rule/kernel_body.h"
+#undef ISA
+#undef TARGET
+
+#if defined(__x86_64__)
+#define ISA    avx
+#define TARGET __attribute__((target("avx2")))
+#define T      float
+#define WIDTH  f32
+#include "rule/kernel_body.h"
+#define T     double
+#define WIDTH f64
+#include "rule/kernel_body.h"
+#undef ISA
+#undef TARGET
+
+#define ISA    avx512f
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define T      float
+#define WIDTH  f32
+#include "rule/kernel_body.h"
+#define T     double
+#define WIDTH f64
+#include "rule/kernel_body.h"
+#undef ISA
+#undef TARGET
+#endif
+
+/* Which one. */
+
+typedef struct kernel_set {
+  const char *name;
+  kernel_fn *f32, *f64;
+} kernel_set;
+
+#if defined(__x86_64__)
+static const kernel_set sets[] = {
+  { "avx512f", run_f32_avx512f, run_f64_avx512f },
+  { "avx", run_f32_avx, run_f64_avx },
+  { "sse2", run_f32_plain, run_f64_plain },
+};
+
+static bool is_supported(const char *name) {
+  __builtin_cpu_init();
+  if (strcmp(name, "avx512f") == 0)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return strcmp(name, "avx") != 0 || __builtin_cpu_supports("avx2");
+}
+#else
+static const kernel_set sets[] = { { "default", run_f32_plain, run_f64_plain } };
+
+static bool is_supported(const char *name) { return name != NULL; }
+#endif
+
+enum { SETS = sizeof sets / sizeof *sets };
+
+static const kernel_set *chosen = &sets[SETS - 1];
+static const char *names[SETS + 1];
+
+/* The best set that the processor has, or the one that OPTLUA_ISA names; where it names one that
+ * is not here ("scalar"), the plainest. */
+__attribute__((constructor)) static void choose(void) {
+  int count = 0;
+  for (int i = 0; i < SETS; i++)
+    if (is_supported(sets[i].name)) names[count++] = sets[i].name;
+  const char *wanted = getenv("OPTLUA_ISA");
+  if (!ol_machine_set_isa(wanted ? wanted : names[0])) ol_machine_set_isa(names[count - 1]);
+}
+
+const char *ol_machine_isa(void) { return chosen->name; }
+
+const char *const *ol_machine_isas(void) { return names; }
+
+bool ol_machine_set_isa(const char *name) {
+  for (int i = 0; i < SETS; i++) {
+    if (strcmp(sets[i].name, name) != 0 || !is_supported(name)) continue;
+    chosen = &sets[i];
+    return true;
+  }
+  return false;
+}
+
+void ol_kernel_run(ol_dtype dtype, const ol_work *work) {
+  if (dtype == OL_F64)
+    chosen->f64(work);
+  else
+    chosen->f32(work);
+}
+
+size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype) {
+  size_t most = 0, width = ol_dtype_size(dtype);
+  for (int i = 0; i < code->passes; i++) {
+    const ol_pass *pass = &code->pass[i];
+    size_t tiles = width * TILE * (size_t)pass->tiles;
+    size_t lanes = sizeof(double[OL_LANES]) * (size_t)pass->accumulators;
+    size_t slots = 2 * sizeof(void *) * (size_t)pass->slots;
+    size_t numbers = width * OL_FORM_NUMBERS * (size_t)pass->instructions;
+    size_t size = tiles + lanes + slots + numbers;
+    if (size > most) most = size;
+  }
+  return (most + OL_ALIGNMENT - 1) / OL_ALIGNMENT * OL_ALIGNMENT;
+}
+
+ol_units ol_kernel_units(const ol_shape *shape, int dim) {
+  ol_units units = { .outer = 1, .size = 1, .inner = 1 };
+  for (int d = 0; d < shape->ndim; d++)
+    *(d < dim ? &units.outer : d == dim ? &units.size : &units.inner) *= shape->size[d];
+  units.blocks = units.inner > TILE ? (units.inner + TILE - 1) / TILE : 1;
+  units.count = units.outer * units.blocks * (units.inner > 0);
+  units.elements = units.size * (units.inner > TILE ? TILE : units.inner);
+  return units;
+}

@@ -1,0 +1,46 @@
+/* kernel: the inner loops of the machine, one copy for each instruction set and type. */
+#ifndef OL_RULE_KERNEL_H
+#define OL_RULE_KERNEL_H
+
+#include "rule/code.h"
+#include "rule/machine.h"
+
+/* A piece of a pass: elements begin … end of the parameter (an elementwise pass; never across a
+ * multiple of OL_MACHINE_CHUNK if it reduces), or units begin … end (a reduction over a dimension,
+ * see ol_kernel_units). */
+typedef struct ol_work {
+  const ol_code *code;
+  const ol_pass *pass;
+  const double *numbers;         /* of the run */
+  void *const *arrays;           /* operands, then buffers */
+  const double *gradient_factor; /* or NULL */
+  int64_t begin, end;
+  double *partial; /* takes a double for each accumulator */
+  void *scratch;   /* of ol_kernel_scratch bytes, aligned to OL_ALIGNMENT */
+} ol_work;
+
+/* Bytes of scratch memory that passes of this code need on each thread. */
+size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype);
+
+/* Does the work with the instruction set in use. dtype: of the arithmetic. */
+void ol_kernel_run(ol_dtype dtype, const ol_work *work);
+
+/* A reduction over a dimension sees its tensor as (outer, size, inner), and its result (outer,
+ * inner) as units that are computed each by one thread: (outer) of `inner` results, or, where inner
+ * exceeds a tile, (outer, blocks) of a tile of results. */
+typedef struct ol_units {
+  int64_t outer, size, inner, blocks, count;
+  int64_t elements; /* of the tensor, in a unit */
+} ol_units;
+
+ol_units ol_kernel_units(const ol_shape *shape, int dim);
+
+/* Reductions: the lanes of a chunk, the tree that folds them, the chunks in order. */
+enum { OL_LANES = 16 };
+
+double ol_reduce_identity(ol_rule_op op);
+double ol_reduce_join(ol_rule_op op, double a, double b);
+double ol_reduce_fold(ol_rule_op op, const double lanes[OL_LANES]);
+double ol_reduce_finish(ol_rule_op op, double total, int64_t count);
+
+#endif
