@@ -39,7 +39,8 @@ int ol_threads(void);
 /* The number of the calling thread within the loop that it works for: 0 … ol_threads()-1. */
 int ol_thread(void);
 
-/* Sets the number of threads for this process (1 … 1024); BLAS follows, as it shares the OpenMP team. */
+/* Sets the number of threads of this process (1 … 1024); BLAS follows, as it shares the OpenMP
+ * team. */
 void ol_set_threads(int threads);
 
 /* Whether the caller runs inside ol_parallel_for on more than one thread. */

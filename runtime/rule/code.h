@@ -5,19 +5,15 @@
 #include "rule/form.h"
 #include "rule/graph.h"
 
-/* What an instruction does: a fused form; an elementwise operation (OL_CODE_OP + ol_rule_op) on
- * tiles; or moves and reductions. */
-typedef enum ol_opcode {
-#define OL_FORM_ENUM(name, expression) OL_FORM_##name,
-  OL_FORMS(OL_FORM_ENUM)
-#undef OL_FORM_ENUM
-      OL_FORM_COUNT,
+/* What an instruction does: a fused form (ol_form); an elementwise operation on tiles (OL_CODE_OP +
+ * ol_rule_op); a move or a reduction. */
+enum ol_opcode {
   OL_CODE_OP = OL_FORM_COUNT,
   OL_CODE_COPY = OL_CODE_OP + OL_RULE_OP_COUNT, /* out = in[0], the same type */
   OL_CODE_LOAD,                                 /* out = access in[0], converted or gathered */
   OL_CODE_STORE,                                /* access out = in[0], rounded to its type */
   OL_CODE_REDUCE, /* accumulator out takes in[0]; in[1] is the ol_rule_op */
-} ol_opcode;
+};
 
 /* A number of an instruction: sign times number `source` of the run; or, where the rule has none,
  * a neutral one. */

@@ -214,7 +214,7 @@ static void normalise(const ol_graph *graph, ol_rule_op op, int *in) {
 
 static ol_status apply_elementwise(ol_error *error, ol_graph *graph, ol_rule_op op, int *in,
                                    int *out) {
-  int8_t shape;
+  int8_t shape = 0;
   OL_TRY(broadcast(error, graph, op, in, &shape));
   normalise(graph, op, in);
   return intern(error, graph, make_node(op, shape, in[0], in[1], in[2]), out);
@@ -239,7 +239,7 @@ static ol_status apply_matmul(ol_error *error, ol_graph *graph, const int *in, i
   if (a->size[1] != b->size[0])
     return ol_fail(error, OL_SHAPE, "matmul: shapes %s and %s do not fit", ol_shape_text(a, left),
                    ol_shape_text(b, right));
-  int8_t shape;
+  int8_t shape = 0;
   ol_shape product = { 2, { a->size[0], b->size[1] } };
   OL_TRY(intern_shape(error, graph, &product, &shape));
   graph->shape_bound = true;
@@ -252,7 +252,7 @@ static ol_status apply_transpose(ol_error *error, ol_graph *graph, int in, int *
     *out = graph->node[in].in[0];
     return OL_OK;
   }
-  int8_t shape;
+  int8_t shape = 0;
   const ol_shape *from = &graph->shape[graph->node[in].shape];
   ol_shape turned = { 2, { from->size[1], from->size[0] } };
   OL_TRY(intern_shape(error, graph, &turned, &shape));

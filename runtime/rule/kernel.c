@@ -6,24 +6,19 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/vecmath.h"
-
-/* Operands are identical or disjoint, so loops carry no dependence. */
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
 
 enum { TILE = OL_MACHINE_TILE };
 
-/* A loop over a tile, with a length that the compiler knows where the tile is full. */
+/* A loop over a tile, with a length that the compiler knows where the tile is full. Operands are
+ * identical or disjoint. */
 #define EACH(n, statement)                                                                         \
   do {                                                                                             \
     if ((n) == TILE) {                                                                             \
-      INDEPENDENT for (int k = 0; k < TILE; k++) statement;                                        \
+      OL_APART for (int k = 0; k < TILE; k++) statement;                                           \
     } else {                                                                                       \
-      INDEPENDENT for (int k = 0; k < (n); k++) statement;                                         \
+      OL_APART for (int k = 0; k < (n); k++) statement;                                            \
     }                                                                                              \
   } while (0)
 

@@ -5,22 +5,6 @@
  * x+(-x) is +0 either way. */
 #include "rule/match.h"
 
-/* The table once more, as expressions in prefix notation. */
-enum { a = 'a', b, c, d, e, f, g, x = 'x', y, z, ADD = 1, MUL, DIV, MAX, SQRT, SIGN, LERP };
-#define ADD(l, r)     ADD, l, r
-#define MUL(l, r)     MUL, l, r
-#define DIV(l, r)     DIV, l, r
-#define MAX(l, r)     MAX, l, r
-#define LERP(l, r, w) LERP, l, r, w
-#define SQRT(v)       SQRT, v
-#define SIGN(v)       SIGN, v
-
-static const uint8_t patterns[OL_FORM_COUNT][32] = {
-#define PATTERN(name, expression) [OL_FORM_##name] = { expression },
-  OL_FORMS(PATTERN)
-#undef PATTERN
-};
-
 /* What remains to be shown: that sign * node is the expression at `at`. */
 typedef struct goal {
   const uint8_t *at;
@@ -42,18 +26,6 @@ typedef struct attempt {
   int goals;
   goal goal[GOALS];
 } attempt;
-
-static bool is_number(uint8_t symbol) { return symbol >= 'a' && symbol <= 'g'; }
-
-/* The end of the expression that begins at `at`. */
-static const uint8_t *skip(const uint8_t *at) {
-  static const int inputs[] = {
-    [ADD] = 2, [MUL] = 2, [DIV] = 2, [MAX] = 2, [SQRT] = 1, [SIGN] = 1, [LERP] = 3
-  };
-  int left = *at >= 'a' ? 0 : inputs[*at];
-  for (at++; left > 0; left--) at = skip(at);
-  return at;
-}
 
 static void solve(const matcher *m, const attempt *from);
 
@@ -109,7 +81,7 @@ static void solve_scaled(const matcher *m, const attempt *from, goal want) {
 /* left + letter */
 static void solve_shifted(const matcher *m, const attempt *from, goal want) {
   const uint8_t *left = want.at + 1;
-  uint8_t letter = *skip(left);
+  uint8_t letter = *ol_form_skip(left);
   bool minus = opens(m, want.node, OL_RULE_SUB);
   if (want.sign > 0 && (minus || opens(m, want.node, OL_RULE_ADD)))
     for (int i = 0; i < 2; i++) { /* the number is input i */
@@ -128,7 +100,7 @@ static void solve_shifted(const matcher *m, const attempt *from, goal want) {
 
 /* left + right, both ways round */
 static void solve_sum(const matcher *m, const attempt *from, goal want) {
-  const uint8_t *left = want.at + 1, *right = skip(left);
+  const uint8_t *left = want.at + 1, *right = ol_form_skip(left);
   bool minus = opens(m, want.node, OL_RULE_SUB);
   if (want.sign < 0 || !(minus || opens(m, want.node, OL_RULE_ADD))) return;
   for (int i = 0; i < 2; i++) { /* left is input i */
@@ -141,7 +113,7 @@ static void solve_sum(const matcher *m, const attempt *from, goal want) {
 
 /* left * right, both tensors, both ways round */
 static void solve_product(const matcher *m, const attempt *from, goal want) {
-  const uint8_t *left = want.at + 1, *right = skip(left);
+  const uint8_t *left = want.at + 1, *right = ol_form_skip(left);
   if (!opens(m, want.node, OL_RULE_MUL)) return;
   for (int i = 0; i < 2; i++) {
     attempt t = *from;
@@ -153,8 +125,8 @@ static void solve_product(const matcher *m, const attempt *from, goal want) {
 
 /* left / right, or left / letter */
 static void solve_quotient(const matcher *m, const attempt *from, goal want) {
-  const uint8_t *left = want.at + 1, *right = skip(left);
-  bool open = opens(m, want.node, OL_RULE_DIV), number = is_number(*right);
+  const uint8_t *left = want.at + 1, *right = ol_form_skip(left);
+  bool open = opens(m, want.node, OL_RULE_DIV), number = ol_form_is_number(*right);
   int divisor = open ? input(m, want.node, 1) : -1;
   if (open && number == is_scalar(m, divisor)) {
     attempt t = *from;
@@ -180,7 +152,7 @@ static void solve_bounded(const matcher *m, const attempt *from, goal want, ol_r
   if (!is_scalar(m, number)) return;
   attempt t = *from;
   const uint8_t *at = want.at + 1;
-  for (int i = 0; i < last; i++, at = skip(at)) push(&t, at, input(m, want.node, i), 1);
+  for (int i = 0; i < last; i++, at = ol_form_skip(at)) push(&t, at, input(m, want.node, i), 1);
   bind(&t, *at, m->plan->number[number], 1);
   solve(m, &t);
 }
@@ -194,7 +166,7 @@ static void solve_unary(const matcher *m, const attempt *from, goal want, ol_rul
 }
 
 static void solve_array(const matcher *m, const attempt *from, goal want) {
-  if (want.sign < 0) return;
+  if (want.sign < 0 || want.node == m->root) return;
   attempt t = *from;
   t.match.leaf[*want.at - 'x'] = (int16_t)want.node;
   t.match.arrays++;
@@ -209,23 +181,23 @@ static void solve(const matcher *m, const attempt *from) {
   attempt rest = *from;
   goal want = rest.goal[--rest.goals];
   switch (*want.at) {
-  case ADD:
-    if (is_number(*skip(want.at + 1)))
+  case OL_EXPR_ADD:
+    if (ol_form_is_number(*ol_form_skip(want.at + 1)))
       solve_shifted(m, &rest, want);
     else
       solve_sum(m, &rest, want);
     break;
-  case MUL:
-    if (is_number(want.at[1]))
+  case OL_EXPR_MUL:
+    if (ol_form_is_number(want.at[1]))
       solve_scaled(m, &rest, want);
     else
       solve_product(m, &rest, want);
     break;
-  case DIV: solve_quotient(m, &rest, want); break;
-  case MAX: solve_bounded(m, &rest, want, OL_RULE_MAX); break;
-  case LERP: solve_bounded(m, &rest, want, OL_RULE_LERP); break;
-  case SQRT: solve_unary(m, &rest, want, OL_RULE_SQRT); break;
-  case SIGN: solve_unary(m, &rest, want, OL_RULE_SIGN); break;
+  case OL_EXPR_DIV: solve_quotient(m, &rest, want); break;
+  case OL_EXPR_MAX: solve_bounded(m, &rest, want, OL_RULE_MAX); break;
+  case OL_EXPR_LERP: solve_bounded(m, &rest, want, OL_RULE_LERP); break;
+  case OL_EXPR_SQRT: solve_unary(m, &rest, want, OL_RULE_SQRT); break;
+  case OL_EXPR_SIGN: solve_unary(m, &rest, want, OL_RULE_SIGN); break;
   default: solve_array(m, &rest, want);
   }
 }
@@ -236,7 +208,7 @@ void ol_match_forms(const ol_plan *plan, int node, const bool *open, ol_match_fn
   for (int form = 0; form < OL_FORM_COUNT; form++) {
     attempt t = { .match = { .form = form } };
     for (int i = 0; i < OL_FORM_NUMBERS; i++) t.match.factor[i] = (ol_factor){ OL_FACTOR_ONE, 1 };
-    push(&t, patterns[form], node, 1);
+    push(&t, ol_form_table[form], node, 1);
     solve(&m, &t);
   }
 }
