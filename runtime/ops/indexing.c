@@ -92,15 +92,23 @@ ol_tensor ol_index_lines(const ol_tensor *x, int dim, const ol_shape *shape) {
 /* ---- loops ---- */
 
 /* Operands of all rows: what is written, the index, what is read. The context is the step in
- * bytes. A row along which the index stands still is dense in memory where its strides say so. */
+ * bytes. A row along which the index stands still is dense in memory where its strides say so; one
+ * along which only the index moves looks up a table. */
 #define INDEX(i) (*(const int64_t *)(data[1] + (i) * stride[1]) * step)
 
 #define DEFINE_READ(type)                                                                          \
-  static void read_##type(int64_t count, char *const *data, const int64_t *stride,                 \
-                          const void *context) {                                                   \
+  OL_KERNEL static void read_##type(int64_t count, char *const *data, const int64_t *stride,       \
+                                    const void *context) {                                         \
     const int64_t step = *(const int64_t *)context;                                                \
     if (stride[1] == 0 && stride[0] == sizeof(type) && stride[2] == sizeof(type)) {                \
       memcpy(data[0], data[2] + INDEX(0), (size_t)count * sizeof(type));                           \
+      return;                                                                                      \
+    }                                                                                              \
+    if (stride[0] == sizeof(type) && stride[1] == 8 && stride[2] == 0 && step == sizeof(type)) {   \
+      type *y = (type *)data[0];                                                                   \
+      const int64_t *index = (const int64_t *)data[1];                                             \
+      const type *x = (const type *)data[2];                                                       \
+      OL_APART for (int64_t i = 0; i < count; i++) y[i] = x[index[i]];                             \
       return;                                                                                      \
     }                                                                                              \
     for (int64_t i = 0; i < count; i++)                                                            \

@@ -45,29 +45,51 @@ typedef struct job {
   const void *context;
 } job;
 
-/* Calls the kernel for elements `begin` … of one row, at most to its end; returns how many. */
-static int64_t row(const job *j, int64_t begin, int64_t end) {
-  const ol_loop *loop = j->loop;
-  int last = loop->ndim - 1;
-  int64_t stride[OL_LOOP_OPERANDS], at = begin % loop->size[last];
-  int64_t count = loop->size[last] - at;
+/* Where a walk over the loop stands: coordinates, and the address of the element in each operand.
+ */
+typedef struct place {
+  int64_t at[OL_MAX_DIMS];
   char *data[OL_LOOP_OPERANDS];
-  if (count > end - begin) count = end - begin;
-  for (int k = 0; k < loop->operands; k++) {
-    stride[k] = loop->stride[k][last];
-    data[k] = loop->data[k] + at * stride[k];
-    int64_t rest = begin / loop->size[last];
-    for (int d = last - 1; d >= 0; d--) {
-      data[k] += rest % loop->size[d] * loop->stride[k][d];
-      rest /= loop->size[d];
-    }
+} place;
+
+static place find(const ol_loop *loop, int64_t position) {
+  place p = { 0 };
+  for (int k = 0; k < loop->operands; k++) p.data[k] = loop->data[k];
+  for (int d = loop->ndim - 1; d >= 0; d--) {
+    p.at[d] = position % loop->size[d];
+    position /= loop->size[d];
+    for (int k = 0; k < loop->operands; k++) p.data[k] += p.at[d] * loop->stride[k][d];
   }
-  j->fn(count, data, stride, j->context);
-  return count;
+  return p;
+}
+
+/* Moves on by count elements, at most to the end of the row, which is the begin of the next. */
+static void move(const ol_loop *loop, place *p, int64_t count) {
+  int d = loop->ndim - 1;
+  p->at[d] += count;
+  for (int k = 0; k < loop->operands; k++) p->data[k] += count * loop->stride[k][d];
+  for (; d > 0 && p->at[d] == loop->size[d]; d--) {
+    p->at[d] = 0;
+    p->at[d - 1]++;
+    for (int k = 0; k < loop->operands; k++)
+      p->data[k] += loop->stride[k][d - 1] - loop->size[d] * loop->stride[k][d];
+  }
 }
 
 static void rows(int64_t begin, int64_t end, void *context) {
-  while (begin < end) begin += row(context, begin, end);
+  const job *j = context;
+  const ol_loop *loop = j->loop;
+  int last = loop->ndim - 1;
+  int64_t stride[OL_LOOP_OPERANDS];
+  place p = find(loop, begin);
+  for (int k = 0; k < loop->operands; k++) stride[k] = loop->stride[k][last];
+  while (begin < end) {
+    int64_t count = loop->size[last] - p.at[last];
+    if (count > end - begin) count = end - begin;
+    j->fn(count, p.data, stride, j->context);
+    move(loop, &p, count);
+    begin += count;
+  }
 }
 
 void ol_loop_run(const ol_loop *loop, int64_t grain, ol_row_fn *fn, const void *context) {
