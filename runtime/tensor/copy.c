@@ -68,22 +68,41 @@ static ol_row_fn *const copies[OL_DTYPES][OL_DTYPES] = { COPIES(u8), COPIES(i64)
 
 ol_row_fn *ol_copy_row(ol_dtype to, ol_dtype from) { return copies[to][from]; }
 
+/* Few elements that lie in order in both: one row, without a loop. */
+static bool is_one_row(const ol_tensor *target, const ol_tensor *source) {
+  return target->numel <= OL_GRAIN && ol_shape_equal(&target->shape, &source->shape) &&
+         ol_tensor_is_contiguous(target) && ol_tensor_is_contiguous(source);
+}
+
 static void copy_apart(ol_tensor *target, ol_tensor *source) {
-  ol_loop loop;
-  ol_tensor *operands[] = { target, source };
-  ol_loop_init(&loop, &target->shape, 2, operands);
-  ol_loop_run(&loop, OL_GRAIN, copies[target->dtype][source->dtype], NULL);
+  ol_row_fn *fn = copies[target->dtype][source->dtype];
+  if (is_one_row(target, source)) {
+    char *data[] = { ol_tensor_data(target), ol_tensor_data(source) };
+    int64_t stride[] = { (int64_t)ol_dtype_size(target->dtype),
+                         (int64_t)ol_dtype_size(source->dtype) };
+    fn(target->numel, data, stride, NULL);
+  } else {
+    ol_loop loop;
+    ol_tensor *operands[] = { target, source };
+    ol_loop_init(&loop, &target->shape, 2, operands);
+    ol_loop_run(&loop, OL_GRAIN, fn, NULL);
+  }
   ol_tensor_touch(target);
 }
 
+/* Whether a tensor of shape `from` broadcasts to `to` as it is. */
+static bool fits(const ol_shape *from, const ol_shape *to) {
+  int added = to->ndim - from->ndim;
+  for (int d = 0; d < from->ndim && added >= 0; d++)
+    if (from->size[d] != 1 && from->size[d] != to->size[d + added]) return false;
+  return added >= 0;
+}
+
 static ol_status check_copy(ol_error *error, const ol_tensor *target, const ol_tensor *source) {
-  ol_shape shape;
-  OL_TRY(ol_shape_broadcast(error, "copy", &source->shape, &target->shape, &shape));
-  if (!ol_shape_equal(&shape, &target->shape)) {
-    char from[OL_SHAPE_TEXT], to[OL_SHAPE_TEXT];
+  char from[OL_SHAPE_TEXT], to[OL_SHAPE_TEXT];
+  if (!fits(&source->shape, &target->shape))
     return ol_fail(error, OL_SHAPE, "copy: shape %s does not fit into shape %s",
                    ol_shape_text(&source->shape, from), ol_shape_text(&target->shape, to));
-  }
   if (ol_tensor_overlaps_itself(target))
     return ol_fail(error, OL_STATE, "copy: the target is expanded: its elements share memory");
   return OL_OK;
