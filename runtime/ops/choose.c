@@ -82,27 +82,15 @@ static ol_status where_backward(ol_error *error, ol_back *back) {
   return OL_OK;
 }
 
-/* masked_fill: the result has self's dtype, and a shape that mask may widen. */
-static ol_status filled(ol_error *error, ol_tensor *const *mask_value_self, ol_tensor **out) {
-  ol_tensor *self = mask_value_self[2], *result;
-  ol_shape shape;
-  OL_TRY(
-      ol_shape_broadcast(error, "masked_fill", &self->shape, &mask_value_self[0]->shape, &shape));
-  OL_TRY(ol_tensor_new(error, self->dtype, &shape, &result));
-  ol_status status = ol_map_into(error, "masked_fill", &where, 3, mask_value_self, NULL, result);
-  if (status == OL_OK)
-    *out = result;
-  else
-    ol_release(result);
-  return status;
-}
-
+/* The result has self's dtype, and a shape that the mask may widen. */
 static ol_status masked_fill_forward(ol_error *error, ol_call *call) {
-  ol_tensor *self = call->arg[0].tensor, *value = call->arg[2].tensor;
-  ol_tensor *x[] = { call->arg[1].tensor, value, self };
+  ol_tensor *self = call->arg[0].tensor, *value = call->arg[2].tensor, *own;
   OL_TRY(ol_check_fill(error, call->op->name, value, self->dtype));
-  if (!(call->op->flags & OL_OP_INPLACE)) return filled(error, x, &call->out[0]);
-  return ol_map_rows(error, call, &where, 3, x, NULL);
+  OL_TRY(ol_tensor_convert(error, value, self->dtype, &own));
+  ol_tensor *x[] = { call->arg[1].tensor, own, self };
+  ol_status status = ol_map_rows(error, call, &where, 3, x, NULL);
+  ol_release(own);
+  return status;
 }
 
 static ol_status masked_fill_backward(ol_error *error, ol_back *back) {

@@ -170,7 +170,7 @@ static ol_status randperm_forward(ol_error *error, ol_call *call) {
 static const ol_op ops[] = {
   { .name = "rand",
     .doc = "Random numbers, uniform from 0 to below 1.",
-    .example = "print(optlua.rand(2, 3):lt(1):all():item()) --> 1",
+    .example = "print(optlua.rand(2, 3):lt(1):sum():item()) --> 6",
     .samples = SIZE_SAMPLES,
     .param = { OL_SIZE_PARAM, OL_DTYPE_PARAM },
     .flags = OL_OP_RANDOM | OL_OP_FUNCTION,
@@ -198,7 +198,7 @@ static const ol_op ops[] = {
     .forward = randn_like_forward },
   { .name = "randint",
     .doc = "Random integers, uniform from low to below high.",
-    .example = "print(optlua.randint(0, 10, { 5 }):lt(10):all():item()) --> 1",
+    .example = "print(optlua.randint(0, 10, { 5 }):lt(10):sum():item()) --> 5",
     .samples = "{ { 0, 5, { 2, 3 } }, { -3, 3, {} }, { 0, 1, { 0, 3 } },"
                "  { 0, 256, { 4 }, \"uint8\" }, { 0, 9, { 4 }, \"float32\" } }",
     .param = { { "low", OL_DATA, .doc = "the least" },
@@ -226,7 +226,7 @@ static const ol_op ops[] = {
     .backward = ol_flat_backward },
   { .name = "uniform_",
     .doc = "Fills the tensor with random numbers, uniform from `from` to below `to`.",
-    .example = "print(optlua.zeros(3):uniform_(2, 3):ge(2):all():item()) --> 1",
+    .example = "print(optlua.zeros(3):uniform_(2, 3):ge(2):sum():item()) --> 3",
     .samples = IN_PLACE,
     .param = { { "self", OL_TENSOR }, NUMBER("from", 0), NUMBER("to", 1, .doc = "excluded") },
     .flags = OL_OP_RANDOM | OL_OP_INPLACE,
