@@ -65,7 +65,7 @@ endif
 .PHONY: all help setup demo test spec test-asan test-asan-quick lint layers format docs \
   bench install uninstall clean FORCE
 
-all: $(if $(MAIN),$(PROGRAM)) $(if $(BIND),$(MODULE)) $(LIBRARY) ## the interpreter, the loadable module, the static library
+all: $(PROGRAM) $(MODULE) $(LIBRARY) ## the interpreter, the loadable module, the static library
 
 help: ## this list
 	sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
