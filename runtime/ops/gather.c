@@ -338,14 +338,18 @@ const ol_family ol_gather_ops = {
                   "print(optlua.zeros(3):scatter(1, optlua.tensor({ 2 }, { dtype = \"int64\" }), "
                   "5)) --> tensor([0., 0., 5.])",
                   OL_OPERAND, scatter_forward, scatter_back),
-          SCATTER("scatter_", OL_OP_INPLACE, "As scatter, in place.", NULL, OL_OPERAND,
-                  scatter_forward, scatter_back),
+          SCATTER("scatter_", OL_OP_INPLACE, "As scatter, in place.",
+                  "print(optlua.zeros(3):scatter_(1, optlua.tensor({ 2 }, { dtype = \"int64\" }), "
+                  "5)) --> tensor([0., 0., 5.])",
+                  OL_OPERAND, scatter_forward, scatter_back),
           SCATTER("scatter_add", 0, "A copy with src added where index points along dim.",
                   "print(optlua.zeros(3):scatter_add(1, optlua.tensor({ 2, 0, 2 }, { dtype = "
                   "\"int64\" }), optlua.ones(3))) --> tensor([1., 0., 2.])",
                   OL_TENSOR, scatter_add_forward, scatter_add_back),
-          SCATTER("scatter_add_", OL_OP_INPLACE, "As scatter_add, in place.", NULL, OL_TENSOR,
-                  scatter_add_forward, scatter_add_back),
+          SCATTER("scatter_add_", OL_OP_INPLACE, "As scatter_add, in place.",
+                  "print(optlua.zeros(3):scatter_add_(1, optlua.tensor({ 2, 0, 2 }, { dtype = "
+                  "\"int64\" }), optlua.ones(3))) --> tensor([1., 0., 2.])",
+                  OL_TENSOR, scatter_add_forward, scatter_add_back),
           { .name = "take",
             .doc = "The elements at positions of the flattened tensor, from 0, in the shape of "
                    "index.",

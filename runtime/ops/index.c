@@ -323,15 +323,20 @@ const ol_family ol_index_ops = {
               "print(optlua.zeros(3):index_add(1, optlua.tensor({ 2, 0, 2 }, { dtype = "
               "\"int64\" }), optlua.ones(3))) --> tensor([1., 0., 2.])",
               add_forward, add_back),
-          PUT("index_add_", OL_OP_INPLACE, "As index_add, in place.", NULL, add_forward, add_back),
+          PUT("index_add_", OL_OP_INPLACE, "As index_add, in place.",
+              "print(optlua.zeros(3):index_add_(1, optlua.tensor({ 2, 0, 2 }, { dtype = "
+              "\"int64\" }), optlua.ones(3))) --> tensor([1., 0., 2.])",
+              add_forward, add_back),
           PUT("index_copy", 0,
               "A copy with source written to the positions of dim that index names; of repeated "
               "indices the last counts.",
               "print(optlua.zeros(3):index_copy(1, optlua.tensor({ 2 }, { dtype = \"int64\" }), "
               "optlua.ones(1))) --> tensor([0., 0., 1.])",
               copy_forward, copy_back),
-          PUT("index_copy_", OL_OP_INPLACE, "As index_copy, in place.", NULL, copy_forward,
-              copy_back),
+          PUT("index_copy_", OL_OP_INPLACE, "As index_copy, in place.",
+              "print(optlua.zeros(3):index_copy_(1, optlua.tensor({ 2 }, { dtype = \"int64\" }), "
+              "optlua.ones(1))) --> tensor([0., 0., 1.])",
+              copy_forward, copy_back),
           { .name = "embedding",
             .doc = "The rows of weight that ids name, (…) -> (…, width). The row padding_idx gets "
                    "no gradient. Ids outside the table raise, with their position.",
