@@ -1,0 +1,185 @@
+-- Datasets, the loader, evaluation, metrics.
+local optlua = require "optlua"
+local data, nn = optlua.data, optlua.nn
+
+local function fails(pattern, fn, ...)
+  local ok, message = pcall(fn, ...)
+  assert.is_false(ok)
+  assert.matches(pattern, tostring(message))
+end
+
+local function numbers(n)
+  return { n = n, get = function(i) return i, 10 * i end }
+end
+
+--- The first values of all batches of an epoch, as lists.
+local function epoch(loader)
+  local batches = {}
+  for x in loader:batches() do batches[#batches + 1] = x:totable() end
+  return batches
+end
+
+local function flat(batches)
+  local list = {}
+  for _, batch in ipairs(batches) do table.move(batch, 1, #batch, #list + 1, list) end
+  return list
+end
+
+describe("the digits", function()
+  it("are 1,437 and 360 images of 64 pixels with labels, always split in the same way", function()
+    local train, test = data.digits()
+    assert.same({ 1437, 360 }, { train.n, #test })
+    local x, y = train.get(1)
+    assert.same({ 64 }, x.shape)
+    assert.same({ "float32", "int64" }, { x.dtype, y.dtype })
+    local again = data.digits()
+    assert.is_true(again.get(77):equal(train.get(77)))
+    local images, labels = train.batch(optlua.arange(0, 1437))
+    assert.is_true(images:min():item() == 0 and images:max():item() == 1)
+    local counts = {}
+    for _, label in ipairs(labels:totable()) do counts[label] = (counts[label] or 0) + 1 end
+    for label = 0, 9 do assert.is_true(counts[label] > 120) end
+  end)
+end)
+
+describe("a dataset", function()
+  it("of tensors gives rows and batches", function()
+    local set = data.tensors(optlua.tensor { { 1, 2 }, { 3, 4 } }, optlua.tensor({ 7, 8 }, { dtype = "int64" }))
+    local x, y = set.get(2)
+    assert.same({ { 3, 4 }, 8 }, { x:totable(), y:item() })
+    local xs, ys = set.batch(optlua.tensor({ 1, 0 }, { dtype = "int64" }))
+    assert.same({ { { 3, 4 }, { 1, 2 } }, { 8, 7 } }, { xs:totable(), ys:totable() })
+    fails("argument 2 has 3 items, the first has 2", data.tensors, optlua.zeros(2), optlua.zeros(3))
+    fails("argument 1: a tensor of at least one dimension", data.tensors, optlua.tensor(1))
+    fails("at least one tensor", data.tensors)
+  end)
+
+  it("can be a part of another", function()
+    local set = data.subset(data.tensors(optlua.arange(0, 10)), { 3, 1 })
+    assert.equal(2, #set)
+    assert.same({ 2, 0 }, { set.get(1):item(), set.get(2):item() })
+    assert.same({ { 2, 0 } }, epoch(data.loader(set, { batch_size = 4 })))
+    local own = data.subset(numbers(5), { 5 })
+    assert.equal(5, (own.get(1)))
+    fails("positions", data.subset, numbers(5), { 6 })
+  end)
+end)
+
+describe("a loader", function()
+  it("batches in order, the last one smaller or dropped", function()
+    local loader = data.loader(numbers(5), { batch_size = 2 })
+    assert.equal(3, #loader)
+    assert.same({ { 1, 2 }, { 3, 4 }, { 5 } }, epoch(loader))
+    local dropping = data.loader(numbers(5), { batch_size = 2, drop_last = true })
+    assert.equal(2, #dropping)
+    assert.same({ { 1, 2 }, { 3, 4 } }, epoch(dropping))
+  end)
+
+  it("shuffles from the seed, differently each epoch", function()
+    local function run(seed)
+      local loader = data.loader(numbers(50), { batch_size = 8, shuffle = true, seed = seed })
+      return flat(epoch(loader)), flat(epoch(loader))
+    end
+    local first, second = run(3)
+    local again = run(3)
+    assert.same(first, again)
+    assert.not_same(first, second)
+    assert.not_same(first, run(4))
+    table.sort(first)
+    for i = 1, 50 do assert.equal(i, first[i]) end
+  end)
+
+  it("takes its order from manual_seed unless given a seed", function()
+    optlua.manual_seed(11)
+    local one = flat(epoch(data.loader(numbers(20), { shuffle = true })))
+    optlua.manual_seed(11)
+    assert.same(one, flat(epoch(data.loader(numbers(20), { shuffle = true }))))
+    optlua.manual_seed(12)
+    assert.not_same(one, flat(epoch(data.loader(numbers(20), { shuffle = true }))))
+  end)
+
+  it("resumes inside an epoch with the same remaining order", function()
+    local function make() return data.loader(numbers(10), { batch_size = 2, shuffle = true, seed = 5 }) end
+    local whole = make()
+    epoch(whole)
+    local second, third = epoch(whole), epoch(whole)
+    local stopped, seen = make(), {}
+    epoch(stopped)
+    for x in stopped:batches() do
+      seen[#seen + 1] = x:totable()
+      if #seen == 2 then break end
+    end
+    local resumed = make()
+    resumed:load_state_dict(stopped:state_dict())
+    for _, batch in ipairs(epoch(resumed)) do seen[#seen + 1] = batch end
+    assert.same(second, seen)
+    assert.same(third, epoch(resumed))
+  end)
+
+  it("begins an epoch anew that was left", function()
+    local loader = data.loader(numbers(4), { batch_size = 2 })
+    loader:batches()()
+    assert.same({ { 1, 2 }, { 3, 4 } }, epoch(loader))
+  end)
+
+  it("collates numbers, tensors, and anything with a function of one's own", function()
+    local set = { n = 2, get = function(i) return optlua.full({ 2 }, i), i, i + 0.5 end }
+    for x, y, z in data.loader(set, { batch_size = 2 }):batches() do
+      assert.same({ { 1, 1 }, { 2, 2 } }, x:totable())
+      assert.same({ "int64", "float32" }, { y.dtype, z.dtype })
+    end
+    local words = { n = 2, get = function(i) return ("w"):rep(i) end }
+    fails("value 1 of an item is a string", function() return data.loader(words):batches()() end)
+    local joined = data.loader(words, { batch_size = 2, collate = function(items) return items[1][1] .. items[2][1] end })
+    assert.equal("www", joined:batches()())
+  end)
+
+  it("handles empty sets and refuses bad ones", function()
+    assert.same({}, epoch(data.loader(numbers(0), { batch_size = 3 })))
+    fails("a dataset expected", data.loader, 7)
+    fails("dataset.n", data.loader, { n = 1.5, get = print })
+    fails('unknown option "batchsize".*"batch_size"', data.loader, numbers(1), { batchsize = 2 })
+    fails("batch_size: expected", data.loader, numbers(1), { batch_size = 0 })
+    fails("position", function()
+      data.loader(numbers(4), { batch_size = 2 }):load_state_dict { seed = 1, epoch = 1, position = 9 }
+    end)
+  end)
+end)
+
+describe("evaluate", function()
+  local set = data.tensors(optlua.tensor { { 2, 1 }, { 0, 3 }, { 5, 1 } }, optlua.tensor({ 0, 1, 1 }, { dtype = "int64" }))
+
+  it("computes metrics over all batches without gradients", function()
+    local model = nn.Sequential { nn.Identity() }
+    local result = optlua.evaluate(model, set, { accuracy = optlua.metrics.accuracy() }, { batch_size = 2 })
+    assert.near(2 / 3, result.accuracy, 1e-12)
+    local again = optlua.evaluate(model, data.loader(set), { accuracy = optlua.metrics.accuracy() })
+    assert.near(2 / 3, again.accuracy, 1e-12)
+  end)
+
+  it("averages losses over items, whatever the batches", function()
+    local model, loss = nn.Identity(), optlua.metrics.loss(nn.CrossEntropyLoss())
+    local whole = optlua.evaluate(model, set, { loss = loss }).loss
+    assert.near(whole, optlua.evaluate(model, set, { loss = loss }, { batch_size = 2 }).loss, 1e-6)
+  end)
+
+  it("restores each module's mode, also after an error", function()
+    local model = nn.Sequential { nn.Dropout(0.5), nn.Linear(2, 2) }
+    model[1]:eval()
+    optlua.evaluate(model, set, { accuracy = optlua.metrics.accuracy() })
+    assert.same({ true, false, true }, { model.training, model[1].training, model[2].training })
+    local broken = { update = function() error "broken metric" end, compute = print, reset = function() end }
+    fails("broken metric", optlua.evaluate, model, set, { broken = broken })
+    assert.same({ true, false, true }, { model.training, model[1].training, model[2].training })
+    assert.is_true(optlua.is_grad_enabled())
+    fails('metric "x" needs update, compute and reset', optlua.evaluate, model, set, { x = {} })
+  end)
+
+  it("can leave targets out of the accuracy", function()
+    local metric = optlua.metrics.accuracy { ignore_index = -1 }
+    metric:update(optlua.tensor { { 2, 1 }, { 0, 3 } }, optlua.tensor({ 0, -1 }, { dtype = "int64" }))
+    assert.equal(1, metric:compute())
+    metric:reset()
+    assert.is_true(metric:compute() ~= metric:compute())
+  end)
+end)
