@@ -1,0 +1,47 @@
+"""Ops whose form differs from PyTorch's: names of arguments, numbers for tensors, masks, parts."""
+import torch
+import torch.nn.functional as F
+
+
+def tensor(value, like):
+    return value if torch.is_tensor(value) else torch.tensor(value, dtype=like.dtype)
+
+
+def bounds(self, min=None, max=None):
+    if torch.is_tensor(min) or torch.is_tensor(max):
+        min, max = (None if v is None else tensor(v, self) for v in (min, max))
+    return self.clone().clamp(min=min, max=max)
+
+
+def region(self, starts, lengths, steps=None):
+    steps = steps or [1] * len(lengths)
+    return tuple(a if n < 0 else slice(a, a + (n - 1) * s + 1 if n else a, s)
+                 for a, n, s in zip(starts, lengths, steps))
+
+
+def assign(self, value, **where):
+    copy = self.clone()
+    copy[region(self, **where)] = value
+    return copy
+
+
+CASES = {
+    "part": lambda self, **where: self[region(self, **where)],
+    "assign_": assign,
+    "roll": lambda self, shifts, dims=(): torch.roll(self, shifts, dims) if self.dim() else self.clone(),
+    "arange": lambda start, end=None, step=1, **a: torch.arange(*([start] if end is None else [start, end, step]), **a),
+    "logical_and": lambda self, other: torch.logical_and(self, tensor(other, self)),
+    "logical_or": lambda self, other: torch.logical_or(self, tensor(other, self)),
+    "logical_xor": lambda self, other: torch.logical_xor(self, tensor(other, self)),
+    "maximum": lambda self, other: torch.maximum(self, tensor(other, self)),
+    "minimum": lambda self, other: torch.minimum(self, tensor(other, self)),
+    "clamp": bounds,
+    "clamp_": bounds,
+    "silu_": lambda self: F.silu(self),
+    "view": lambda self, shape: self.view(shape),
+    "movedim": lambda self, source, destination: torch.movedim(self, tuple(source), tuple(destination)),
+    "expand": lambda self, **a: self.expand(*a.values()),
+    "copy_": lambda self, src: self.clone().copy_(src),
+    "embedding": lambda weight, padding_idx=None, **a: F.embedding(*a.values(), weight, padding_idx),
+    "one_hot": lambda self, **a: F.one_hot(self, *a.values()),
+}
