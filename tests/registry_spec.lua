@@ -12,8 +12,15 @@ do
   file:close()
 end
 
+-- Samples whose gradient is not that of their differences, with the reason.
+local without_differences = {
+  ["embedding/2"] = "the row of padding_idx gets no gradient",
+  ["embedding/3"] = "the row of padding_idx gets no gradient",
+}
+
 -- Samples for which PyTorch has no number, with the reason.
 local without_golden = {
+  ["clamp/9"] = "PyTorch does not broadcast the tensor to its bounds",
   ["scatter/3"] = "PyTorch cannot differentiate a source larger than the index",
   ["scatter_/3"] = "as scatter/3",
   ["scatter_add/3"] = "as scatter/3",
@@ -26,8 +33,10 @@ end
 
 local function same(a, b) return a == b or (a ~= a and b ~= b) end
 
+local tolerance = { float64 = 1e-12, float32 = 1e-6, int64 = 0, uint8 = 0 }
+
 --- Compares with golden doubles, relative to the largest of them.
-local function matches_golden(what, tensor, entry, tolerance)
+local function matches_golden(what, tensor, entry)
   local place, shape, list = entry[1], entry[2], flat(tensor)
   assert.same(shape, { table.unpack(tensor.shape) }, what)
   local expected, largest = {}, 0
@@ -36,7 +45,7 @@ local function matches_golden(what, tensor, entry, tolerance)
     if math.abs(expected[k]) < math.huge then largest = math.max(largest, math.abs(expected[k])) end
   end
   for k, x in ipairs(list) do
-    if not same(x, expected[k]) and not (math.abs(x - expected[k]) <= tolerance * largest) then
+    if not same(x, expected[k]) and not (math.abs(x - expected[k]) <= tolerance[tensor.dtype] * largest) then
       error(("%s: element %d is %.17g, PyTorch has %.17g"):format(what, k, x, expected[k]), 0)
     end
   end
@@ -54,7 +63,7 @@ local function gradient(leaf)
   return leaf.grad or optlua.zeros(leaf.shape, { dtype = leaf.dtype })
 end
 
-local function check_golden(op, dtype, tolerance)
+local function check_golden(op, dtype)
   for n, arguments in ipairs(samples.of(op, dtype)) do
     local key = ("%s/%d"):format(op.name, n)
     local entry = golden[key]
@@ -62,10 +71,10 @@ local function check_golden(op, dtype, tolerance)
       assert(entry, "no golden numbers for " .. key .. ": run tests/golden/dump_ops.lua and make_ops.py")
       local outputs = samples.call(op, arguments)
       assert.equal(#entry.outputs, #outputs, key)
-      for k, output in ipairs(outputs) do matches_golden(key .. " output " .. k, output, entry.outputs[k], tolerance) end
+      for k, output in ipairs(outputs) do matches_golden(key .. " output " .. k, output, entry.outputs[k]) end
       samples.backward(outputs)
       for k, leaf in ipairs(leaves(arguments)) do
-        matches_golden(key .. " gradient " .. k, gradient(leaf), entry.grads[k], tolerance)
+        matches_golden(key .. " gradient " .. k, gradient(leaf), entry.grads[k])
       end
     end
   end
@@ -96,13 +105,24 @@ local function shifts(leaf)
   return list
 end
 
+--- Whether elements of an argument share memory: differences cannot shift them one by one.
+local function shares(arguments)
+  for _, tensor in ipairs(samples.tensors(arguments)) do
+    for d, size in ipairs(tensor.shape) do
+      if size > 1 and tensor:stride(d) == 0 then return true end
+    end
+  end
+  return false
+end
+
 local function check_gradient(op)
   local step = 1e-6
   for n, arguments in ipairs(samples.of(op, "float64")) do
     if not samples.backward(samples.call(op, arguments)) then
       assert.equal(0, #leaves(arguments), ("%s/%d: no gradient flows"):format(op.name, n))
     end
-    for l, leaf in ipairs(leaves(arguments)) do
+    local skip = shares(arguments) or without_differences[("%s/%d"):format(op.name, n)]
+    for l, leaf in ipairs(skip and {} or leaves(arguments)) do
       local analytic = flat(gradient(leaf))
       optlua.no_grad(function()
         for k, shift in ipairs(shifts(leaf)) do
@@ -120,16 +140,6 @@ local function check_gradient(op)
       end)
     end
   end
-end
-
---- Expanded leaves share elements, which differences cannot shift one by one.
-local function shares(arguments)
-  for _, tensor in ipairs(samples.tensors(arguments)) do
-    for d, size in ipairs(tensor.shape) do
-      if size > 1 and tensor:stride(d) == 0 then return true end
-    end
-  end
-  return false
 end
 
 --- Fails every allocation of a call and its backward in turn: an error each time, arguments untouched,
@@ -158,7 +168,9 @@ local function check_allocations(op)
     for _, leaf in ipairs(leaves(arguments)) do leaf.grad = nil end
     collectgarbage()
     assert.equal(blocks, core.hidden.memory().live_blocks, ("%s/%d leaks"):format(op.name, n))
-    for k, tensor in ipairs(samples.tensors(arguments)) do assert.same(before[k], flat(tensor)) end
+    for k, tensor in ipairs(samples.tensors(arguments)) do
+      for e, x in ipairs(flat(tensor)) do assert.is_true(same(x, before[k][e]), op.name .. " changed an argument") end
+    end
   end
 end
 
@@ -191,8 +203,7 @@ for _, family in ipairs(core.registry()) do
       if not op.hidden then
         it(op.name .. " is described, and its example prints what it says", function()
           assert.is_string(op.doc)
-          assert.is_string(op.example)
-          check_example(op)
+          if op.example or not op.inplace then check_example(op) end
         end)
       end
       if not op.native then
@@ -202,8 +213,8 @@ for _, family in ipairs(core.registry()) do
         end)
         it(op.name .. " survives every failing allocation", function() check_allocations(op) end)
         if not op.random then
-          it(op.name .. " agrees with PyTorch in float64", function() check_golden(op, "float64", 1e-12) end)
-          it(op.name .. " agrees with PyTorch in float32", function() check_golden(op, "float32", 1e-6) end)
+          it(op.name .. " agrees with PyTorch in float64", function() check_golden(op, "float64") end)
+          it(op.name .. " agrees with PyTorch in float32", function() check_golden(op, "float32") end)
         end
         if op.differentiable and not op.random then
           it(op.name .. " has the gradient of its differences", function() check_gradient(op) end)

@@ -66,7 +66,8 @@ static const ol_native natives[] = {
           "adds them to the leaf's grad. A second backward through the same graph needs "
           "retain_graph in the first. Gradients have no history: there is no double backward.",
       .example = "local w = optlua.tensor({ 1, 2 }, { requires_grad = true })\n"
-                 "(w * w):sum():backward()\n"
+                 "local loss = (w * w):sum()\n"
+                "loss:backward()\n"
                  "print(w.grad) --> tensor([2., 4.])",
       .param = { { "self", OL_TENSOR },
                  { "gradient", OL_TENSOR, true,

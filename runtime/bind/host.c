@@ -72,6 +72,28 @@ static int monotonic(lua_State *L) {
   return 1;
 }
 
+/* memory(): the counters of the allocator. */
+static int memory(lua_State *L) {
+  ol_memory_stats stats = ol_memory_read();
+  lua_createtable(L, 0, 4);
+  lua_pushinteger(L, stats.live_bytes);
+  lua_setfield(L, -2, "live_bytes");
+  lua_pushinteger(L, stats.live_blocks);
+  lua_setfield(L, -2, "live_blocks");
+  lua_pushinteger(L, stats.total_bytes);
+  lua_setfield(L, -2, "total_bytes");
+  lua_pushinteger(L, stats.total_blocks);
+  lua_setfield(L, -2, "total_blocks");
+  return 1;
+}
+
+/* fail_allocations(n, persistent): for tests: n allocations succeed, and the next one (or all that
+ * follow) fails; negative: none. */
+static int fail_allocations(lua_State *L) {
+  ol_memory_fail_after(luaL_checkinteger(L, 1), lua_toboolean(L, 2));
+  return 0;
+}
+
 #define HIDDEN(text, fn)                                                                           \
   { .op = { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, .call = fn }
 
@@ -81,5 +103,7 @@ const ol_natives ol_host_natives = {
                                HIDDEN("permutation", permutation),
                                HIDDEN("isatty", is_terminal),
                                HIDDEN("clock", monotonic),
+                               HIDDEN("memory", memory),
+                               HIDDEN("fail_allocations", fail_allocations),
                                { .call = NULL } },
 };

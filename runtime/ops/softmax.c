@@ -327,7 +327,7 @@ static const ol_op ops[] = {
   { .name = "logsumexp",
     .doc = "log(sum(exp(x))) over dimensions, safe for large x; -inf of nothing, or of nothing but "
            "-inf.",
-    .example = "print(optlua.tensor({ 1000, 1000 }):logsumexp(1)) --> tensor(1000.6931)",
+    .example = "print(optlua.tensor({ 1000, 1000 }):logsumexp(1)) --> tensor(1000.6932)",
     .samples = "{ { t(3, 4), 2 }, { t(3, 4), 1 }, { t(2, 3, 4), { 1, 3 } }, { t(), 1 }, "
                "{ t(2, 3, 4), 2, true }, { t(0, 3), 2 }, { t(3, 0), 2 }, { t(4, 3):t(), 1 }, "
                "{ t(3, 1):expand(3, 4), 2 } }",

@@ -26,6 +26,7 @@ def assign(self, value, **where):
 
 
 CASES = {
+    "argsort": lambda self, **a: torch.argsort(self, **{**a, "stable": True}),
     "part": lambda self, **where: self[region(self, **where)],
     "assign_": assign,
     "roll": lambda self, shifts, dims=(): torch.roll(self, shifts, dims) if self.dim() else self.clone(),
@@ -43,5 +44,5 @@ CASES = {
     "expand": lambda self, **a: self.expand(*a.values()),
     "copy_": lambda self, src: self.clone().copy_(src),
     "embedding": lambda weight, padding_idx=None, **a: F.embedding(*a.values(), weight, padding_idx),
-    "one_hot": lambda self, **a: F.one_hot(self, *a.values()),
+    "one_hot": lambda **a: F.one_hot(*a.values()),
 }
