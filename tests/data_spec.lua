@@ -33,7 +33,7 @@ describe("the digits", function()
     assert.same({ 64 }, x.shape)
     assert.same({ "float32", "int64" }, { x.dtype, y.dtype })
     local again = data.digits()
-    assert.is_true(again.get(77):equal(train.get(77)))
+    assert.is_true(again.get(77):equal((train.get(77))))
     local images, labels = train.batch(optlua.arange(0, 1437))
     assert.is_true(images:min():item() == 0 and images:max():item() == 1)
     local counts = {}

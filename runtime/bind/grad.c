@@ -67,7 +67,7 @@ static const ol_native natives[] = {
           "retain_graph in the first. Gradients have no history: there is no double backward.",
       .example = "local w = optlua.tensor({ 1, 2 }, { requires_grad = true })\n"
                  "local loss = (w * w):sum()\n"
-                "loss:backward()\n"
+                 "loss:backward()\n"
                  "print(w.grad) --> tensor([2., 4.])",
       .param = { { "self", OL_TENSOR },
                  { "gradient", OL_TENSOR, true,
