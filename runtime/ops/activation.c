@@ -94,16 +94,23 @@ OL_FLOATS(leaky_relu_slope, 2, LEAKY_SLOPE)
 OL_FLOATS_VIA(elu_rows, 1, ol_vexpm1, BELOW_ZERO, ELU)
 OL_FLOATS_VIA(elu_slope, 2, ol_vexp, BELOW_ZERO, ELU_SLOPE)
 
-/* Forward and backward of an op of x and up to two numbers: rows name_rows of x, and name_slope of
- * (g, x), with those numbers as scalars. */
+/* The numbers that follow self among the parameters. */
+static void read_numbers(const ol_op *op, const ol_value *arg, double s[OL_SCALARS]) {
+  for (int p = 1; op->param[p].name; p++) s[p - 1] = arg[p].number;
+}
+
+/* Forward and backward of an op of x and numbers, which are the scalars of the rows name_rows of x,
+ * and name_slope of (g, x). */
 #define WITH_NUMBERS(name)                                                                         \
   static ol_status name##_forward(ol_error *error, ol_call *call) {                                \
-    const double s[OL_SCALARS] = { call->arg[1].number, call->arg[2].number };                     \
+    double s[OL_SCALARS] = { 0 };                                                                  \
+    read_numbers(call->op, call->arg, s);                                                          \
     return ol_map_call(error, call, &name##_rows, 1, s);                                           \
   }                                                                                                \
   static ol_status name##_backward(ol_error *error, ol_back *back) {                               \
-    const double s[OL_SCALARS] = { back->arg[1].number, back->arg[2].number };                     \
+    double s[OL_SCALARS] = { 0 };                                                                  \
     ol_tensor *x[] = { back->grad_out[0], back->arg[0].tensor };                                   \
+    read_numbers(back->op, back->arg, s);                                                          \
     return ol_map(error, #name, &name##_slope, 2, x, s, &back->grad[0]);                           \
   }
 WITH_NUMBERS(softplus)
