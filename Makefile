@@ -48,6 +48,7 @@ PROGRAM := $(BUILD)/optlua
 
 SPECS := $(wildcard tests/*_spec.lua)
 QUICK_SPECS := $(wildcard tests/tensor_spec.lua)
+PLAIN_SPECS := tests/install_spec.lua tests/stock_lua_spec.lua # stock Lua has no sanitizers
 C_TESTS := $(patsubst tests/c/%.c,$(BUILD)/test/%,$(wildcard tests/c/*_test.c))
 RUN_TESTS = lua5.4 tests/run.lua --build=$(BUILD) $(if $(SANITIZE),--lua=$(PROGRAM))
 ASAN = ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=tests/leaks.txt:print_suppressions=0 \
@@ -84,7 +85,7 @@ spec: all ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
 	$(RUN_TESTS) --verbose $(if $(FILTER),--filter='$(FILTER)') $(FILE)
 
 test-asan: ## the tests under the address, leak and undefined behaviour sanitizers
-	+$(ASAN) test SPECS='$(filter-out tests/install_spec.lua,$(SPECS))'
+	+$(ASAN) test SPECS='$(filter-out $(PLAIN_SPECS),$(SPECS))'
 
 test-asan-quick: ## the C tests and a few specs of them
 	+$(ASAN) test SPECS='$(QUICK_SPECS)'

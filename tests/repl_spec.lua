@@ -1,6 +1,11 @@
 local process = require "process"
 local terminal = require "terminal"
 
+if not terminal.available() then
+  pending("the REPL (there are no pseudo terminals)")
+  return
+end
+
 describe("the REPL", function()
   local folder
 

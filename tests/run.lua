@@ -111,7 +111,7 @@ local function visit(status, time, log, file)
 end
 
 if #files > 0 then run(visit) end
-if total.passed + total.failed == 0 then
+if total.passed + total.failed + total.skipped == 0 then
   total.failed = 1
   print("FAILED: no test ran")
 end

@@ -6,6 +6,10 @@ Terminal.__index = Terminal
 
 local SECONDS = 30 -- after which a program that does not answer is ended
 
+---Whether this machine has pseudo terminals (a bare chroot, without /dev/pts, has none).
+---@return boolean
+function Terminal.available() return os.execute("script -qefc true /dev/null >/dev/null 2>&1 </dev/null") == true end
+
 ---Starts a shell command on a pseudo terminal of 80 columns.
 ---@param folder string where it runs; also its HOME
 ---@param command string

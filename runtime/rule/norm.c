@@ -34,7 +34,7 @@ typedef struct job {
   {                                                                                                \
     double v = __builtin_fabs((double)(element)) * scale;                                          \
     squares[k] += v * v;                                                                           \
-    largest[k] = (v > largest[k]) | (v != v) ? v : largest[k];                                     \
+    largest[k] = ((v > largest[k]) | (v != v)) ? v : largest[k];                                   \
   }
 
 OL_KERNEL static void measure_f32(const float *x, int64_t begin, int64_t end, double scale,
