@@ -300,7 +300,20 @@ static void set_indexed(lua_State *L, int target, int index, int dim, int value)
   push_applied(L, &args);
 }
 
-static void set_part(lua_State *L, const region *r) {
+/* Drops leading dimensions of size 1 that the value at index has more than the part it goes to. */
+static void trim_value(lua_State *L, int value, int ndim) {
+  const ol_tensor *tensor = ol_to_tensor(L, value);
+  int extra = tensor ? tensor->shape.ndim - ndim : 0;
+  for (int d = 0; d < extra; d++)
+    if (tensor->shape.size[d] != 1) return;
+  if (extra <= 0) return;
+  ol_shape none = { .ndim = 0 }, shape = splice(L, &tensor->shape, 0, extra, &none);
+  push_reshaped(L, "reshape", value, &shape);
+  lua_replace(L, value);
+}
+
+static void set_part(lua_State *L, const ol_tensor *self, const region *r) {
+  trim_value(L, 3, r->kept + self->shape.ndim - r->start.ndim);
   ol_args args = args_of("assign_");
   put_tensor(L, &args, 0, 1);
   put_operand(L, &args, 1, 3);
@@ -327,12 +340,40 @@ static void make_value(lua_State *L, const ol_tensor *self, int index) {
   lua_replace(L, index);
 }
 
+/* Writes one value where the mask of the first dimensions says so. */
+static void fill_masked(lua_State *L, const ol_tensor *self, const ol_tensor *mask) {
+  ol_shape shape = mask->shape;
+  while (shape.ndim < self->shape.ndim) shape.size[shape.ndim++] = 1;
+  ol_args args = args_of("masked_fill_");
+  put_tensor(L, &args, 0, 1);
+  put_tensor(L, &args, 1, push_reshaped(L, "reshape", 2, &shape));
+  put_operand(L, &args, 2, 3);
+  push_applied(L, &args);
+}
+
+/* Writes the rows of a tensor there, through a copy where the memory does not lie in order. */
+static void scatter_masked(lua_State *L, const ol_tensor *self, const ol_tensor *mask) {
+  int positions = push_positions(L, 2), target = 1;
+  if (!ol_tensor_is_contiguous(self)) {
+    ol_args args = args_of("clone");
+    put_tensor(L, &args, 0, 1);
+    target = push_applied(L, &args);
+  }
+  set_indexed(L, push_rows(L, "view", target, mask), positions, 0, 3);
+  if (target == 1) return;
+  ol_args args = args_of("copy_");
+  put_tensor(L, &args, 0, 1);
+  put_tensor(L, &args, 1, target);
+  push_applied(L, &args);
+}
+
 static void set_masked(lua_State *L, const ol_tensor *self) {
-  const ol_tensor *mask = ol_to_tensor(L, 2);
+  const ol_tensor *mask = ol_to_tensor(L, 2), *value = ol_to_tensor(L, 3);
   check_mask(L, self, mask);
-  make_value(L, self, 3);
-  int positions = push_positions(L, 2), rows = push_rows(L, "view", 1, mask);
-  set_indexed(L, rows, positions, 0, 3);
+  if (!value || value->shape.ndim == 0)
+    fill_masked(L, self, mask);
+  else
+    scatter_masked(L, self, mask);
 }
 
 int ol_index_set(lua_State *L, ol_tensor *self) {
@@ -344,7 +385,7 @@ int ol_index_set(lua_State *L, ol_tensor *self) {
   }
   region r = read_key(L, self, 2);
   if (!r.tensor) {
-    set_part(L, &r);
+    set_part(L, self, &r);
     return 0;
   }
   make_value(L, self, 3);
