@@ -23,7 +23,7 @@ enum { CONTEXT = 1, SPEC, PLACES, VERSIONS };
 typedef struct function {
   ol_function base;
   lua_Integer number;
-  int outputs;
+  int arguments, outputs;
   ol_shape shape[OL_MAX_OUTPUTS]; /* of each output, for gradients that are absent */
   ol_dtype dtype[OL_MAX_OUTPUTS];
   char name[]; /* base.name */
@@ -94,6 +94,10 @@ static ol_tensor *input_gradient(lua_State *L, const pass *p, int i, int result)
 
 /* Takes what backward returned, from index first on: one result an argument of forward. */
 static void take_gradients(lua_State *L, const pass *p, int call, int first) {
+  int returned = lua_gettop(L) - first + 1, arguments = p->self->arguments;
+  if (returned > arguments)
+    luaL_error(L, "%s: backward: %d gradients were returned for %d argument%s", p->self->name,
+               returned, arguments, arguments == 1 ? "" : "s");
   lua_rawgeti(L, call, PLACES);
   lua_insert(L, first);
   int places = first++;
@@ -194,23 +198,23 @@ static void check_results(lua_State *L, const char *name, int first) {
   for (int i = first; i < first + count; i++) own_result(L, i);
 }
 
-/* Hands the recorded call to the tape. */
-static ol_status record(ol_error *error, lua_State *L, const char *name, lua_Integer number,
-                        ol_tensor *const *inputs, int count, int first, int outputs) {
+/* Hands the call to the tape: `like`, with what its results are. */
+static ol_status record(ol_error *error, lua_State *L, const char *name, const function *like,
+                        ol_tensor *const *inputs, int count, int first) {
   void *block;
   ol_tensor *out[OL_MAX_OUTPUTS];
   OL_TRY(ol_alloc_for(error, sizeof(function) + strlen(name) + 1, name, &block));
   function *self = block;
-  *self = (function){ .number = number, .outputs = outputs };
+  *self = *like;
   ol_object_init(&self->base.object, destroy);
   self->base.backward = backward;
   self->base.name = strcpy(self->name, name);
-  for (int i = 0; i < outputs; i++) {
+  for (int i = 0; i < like->outputs; i++) {
     out[i] = ol_to_tensor(L, first + i);
     self->shape[i] = out[i]->shape;
     self->dtype[i] = ol_dtype_computes(out[i]->dtype) ? out[i]->dtype : OL_F32;
   }
-  ol_status status = ol_record(error, &self->base, inputs, count, out, outputs);
+  ol_status status = ol_record(error, &self->base, inputs, count, out, like->outputs);
   ol_release(&self->base);
   return status;
 }
@@ -258,7 +262,8 @@ static void record_call(lua_State *L, const char *name, int count, int first) {
     push_call(L, count + 1);
     lua_Integer number = ol_remember(L);
     keep_call(L, count, first, outputs);
-    ol_check(L, record(&error, L, name, number, input, inputs, first, outputs), &error);
+    function like = { .number = number, .arguments = count, .outputs = outputs };
+    ol_check(L, record(&error, L, name, &like, input, inputs, first), &error);
   }
   lua_settop(L, first + outputs - 1);
 }
