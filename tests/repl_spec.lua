@@ -304,6 +304,13 @@ describe("the REPL", function()
       assert.is_truthy(complete(repl, "io.stdout:setv", "('no')"):find("true"))
     end)
 
+    it("completes the properties and methods of tensors", function()
+      repl:enter("w = optlua.ones({ 2, 3 })")
+      assert.equal("2", complete(repl, "w.ndi"))
+      assert.is_truthy(complete(repl, "w:permut", "({ 2, 1 })"):find("^tensor"))
+      assert.equal("2", complete(repl, "w.shap", "[1]"))
+    end)
+
     it("lists what is possible, once", function()
       repl:send("t.\t")
       local list = repl:expect("> t.")

@@ -7,7 +7,7 @@
 
 #include <lauxlib.h>
 
-#define INDEX_DEPTH 16 /* how many __index tables are followed */
+#define INDEX_DEPTH 16 /* how many tables are followed through __index */
 
 static const char *const keywords[] = { "and",   "break", "do",       "else", "elseif", "end",
                                         "false", "for",   "function", "goto", "if",     "in",
@@ -100,11 +100,14 @@ static void add_keys(lua_State *L, int list, const char *word, bool callable) {
   }
 }
 
-/* Adds the names that the value on top answers to: its keys and those of its __index tables. */
+/* Adds the names that the value on top answers to: its keys, and those of its __names or, without
+ * it, its __index, and so on. */
 static void add_fields(lua_State *L, int list, const char *word, bool callable) {
   for (int depth = 0; depth < INDEX_DEPTH; depth++) {
     if (lua_istable(L, -1)) add_keys(L, list, word, callable);
-    if (luaL_getmetafield(L, -1, "__index") == LUA_TNIL) return;
+    if (luaL_getmetafield(L, -1, "__names") == LUA_TNIL &&
+        luaL_getmetafield(L, -1, "__index") == LUA_TNIL)
+      return;
   }
 }
 
