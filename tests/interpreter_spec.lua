@@ -195,6 +195,14 @@ describe("the interpreter", function()
     assert_fails(run("optlua", "x = = 1"), 1, "optlua: stdin:1: unexpected symbol near '='")
   end)
 
+  it("runs BLAS for the processor that is there", function()
+    local cpu = process.read("/proc/cpuinfo")
+    if not cpu:find(" avx2", 1, true) then return pending("this is not an x86-64 processor with AVX2") end
+    assert.is_nil(run("optlua --version").out:find("Prescott", 1, true))
+    assert.is_truthy(run("OPENBLAS_CORETYPE=Nehalem optlua --version").out:find("Nehalem", 1, true))
+    assert.equal("nil\n", run("optlua -e 'print(os.getenv \"OPENBLAS_CORETYPE\")'").out)
+  end)
+
   it("goes on after -v", function()
     assert.is_truthy(run("optlua -v -e 'print(1)'").out:find("^optlua [^\n]*\n1\n$"))
   end)
