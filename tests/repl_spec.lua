@@ -120,6 +120,16 @@ describe("the REPL", function()
       end
     end)
 
+    it("takes key bindings from ~/.editrc, but not with -E", function()
+      process.write(folder .. "/.editrc", "optlua:bind -s ^T 1234\n")
+      local repl = start()
+      assert.equal("1234", repl:enter("\20"))
+      leave(repl)
+      repl = start("-E -i")
+      assert.equal("12", repl:enter("21\20"))
+      leave(repl)
+    end)
+
     it("sets optlua and help, if they are free", function()
       process.write(folder .. "/fake.lua", [[
         package.preload.optlua = function() return { name = "library" } end
