@@ -336,7 +336,7 @@ describe("the REPL", function()
     end)
 
     it("beeps where there is nothing, and survives errors and cycles", function()
-      for _, text in ipairs { "nowhere.x", "raising.field.x", "endless.x", "'unique_na", "-- unique_na", "unique_q", "t[a].x", "1.x", "x[[].y" } do
+      for _, text in ipairs { "nowhere.x", "raising.field.x", "endless.x", "'unique_na", "-- unique_na", "unique_q", "t[a].x", "1.x", "x[[].y", "t[99999999999999999999].x" } do
         repl:send(text .. "\t")
         repl:expect("\a")
         repl:send("\3")

@@ -114,9 +114,10 @@ static void add_fields(lua_State *L, int list, const char *word, bool callable) 
 /* Steps from the value on top over a[1][2]. Returns what follows. */
 static const char *step_elements(lua_State *L, const char *at) {
   while (*at == '[') {
-    lua_Integer element = 0;
-    for (at++; isdigit((unsigned char)*at); at++) element = 10 * element + (*at - '0');
-    lua_geti(L, -1, element);
+    lua_Unsigned element = 0;
+    for (at++; isdigit((unsigned char)*at); at++)
+      element = 10 * element + (lua_Unsigned)(*at - '0');
+    lua_geti(L, -1, (lua_Integer)element);
     lua_remove(L, -2);
     at++;
   }
@@ -141,6 +142,7 @@ static const char *step_chain(lua_State *L, const char *at, char *separator) {
 
 size_t ol_complete(lua_State *L, const char *text, size_t length) {
   char separator = '\0';
+  luaL_checkstack(L, INDEX_DEPTH + LUA_MINSTACK, "to complete a name");
   lua_newtable(L);
   int list = lua_gettop(L);
   text = lua_pushlstring(L, text, length);
