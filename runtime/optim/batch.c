@@ -1,0 +1,101 @@
+/* batch: which members one run of a rule serves. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "optim/list.h"
+
+static ol_entry *entry_at(const ol_step *step, int64_t i) {
+  return ol_list_at(&step->entries, ol_entry, i);
+}
+
+#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
+
+/* Members that may share a batch stand together, in packed order. */
+static int by_key(const void *a, const void *b) {
+  const ol_member *x = ((const ol_entry *)a)->member, *y = ((const ol_entry *)b)->member;
+  int order = COMPARE(x->param->dtype, y->param->dtype);
+  if (!order) order = COMPARE(x->layout, y->layout);
+  if (!order) order = COMPARE(x->steps, y->steps);
+  return order ? order : COMPARE(x, y);
+}
+
+static bool same_key(const ol_entry *a, const ol_entry *b) {
+  const ol_member *x = a->member, *y = b->member;
+  return x->param->dtype == y->param->dtype && x->layout == y->layout && x->steps == y->steps;
+}
+
+static void sort(ol_step *step, int64_t begin, int64_t end) {
+  for (int64_t i = begin + 1; i < end; i++)
+    if (by_key(entry_at(step, i - 1), entry_at(step, i)) > 0) {
+      qsort(entry_at(step, begin), (size_t)(end - begin), sizeof(ol_entry), by_key);
+      return;
+    }
+}
+
+ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
+  OL_TRY(ol_list_reserve(error, &step->entries, group->count, sizeof(ol_entry)));
+  int64_t begin = step->entries.count;
+  for (int64_t i = 0; i < group->count; i++) {
+    ol_member *m = &group->member[i];
+    if (!ol_member_is_present(m)) continue;
+    *entry_at(step, step->entries.count++) = (ol_entry){ .member = m, .made = m->made };
+  }
+  sort(step, begin, step->entries.count);
+  step->group = group;
+  *count = step->entries.count - begin;
+  return OL_OK;
+}
+
+ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol_member **out) {
+  ol_operand operand[OL_GRAPH_OPERANDS] = { { 0 } };
+  int64_t end = step->next;
+  *out = NULL;
+  if (end == step->entries.count) return OL_OK;
+  const ol_entry *first = entry_at(step, step->next);
+  const ol_member *m = first->member;
+  while (end < step->entries.count && same_key(first, entry_at(step, end))) end++;
+  step->until = end;
+  *out = m;
+  if (m->layout < 0)
+    return ol_fail(error, OL_STATE, "the states of parameter '%s' are not known", m->name);
+  int slots = step->group->layout[m->layout].count;
+  operand[0].dtype = operand[1].dtype = m->param->dtype;
+  for (int k = 0; k < slots; k++) {
+    operand[2 + k].dtype = ol_member_slot_dtype(step->group, m, k);
+    if (step->group->layout[m->layout].spec[k].own_shape)
+      operand[2 + k].shape = ol_member_slot_shape(step->group, m, k);
+  }
+  return ol_graph_begin(error, graph, &m->param->shape, operand, 2 + slots);
+}
+
+/* Brings the entries with the shape of the first one to the front; where they end. */
+static int64_t gather(ol_step *step, int64_t begin, int64_t end) {
+  int32_t shape = entry_at(step, begin)->member->shape;
+  int64_t at = begin;
+  for (int64_t i = begin; i < end; i++) {
+    ol_entry entry = *entry_at(step, i);
+    if (entry.member->shape != shape) continue;
+    *entry_at(step, i) = *entry_at(step, at);
+    *entry_at(step, at++) = entry;
+  }
+  sort(step, begin, at);
+  return at;
+}
+
+ol_status ol_step_record(ol_error *error, ol_step *step, ol_program_cache *cache,
+                         const ol_graph *graph, bool by_shape) {
+  ol_batch batch = { .group = step->group, .begin = step->next, .numbers = step->numbers.count };
+  OL_TRY(ol_list_reserve(error, &step->batches, 1, sizeof batch));
+  OL_TRY(ol_list_reserve(error, &step->numbers, graph->numbers, sizeof(double)));
+  OL_TRY(ol_program_cache_get(error, cache, graph, &batch.program));
+  memcpy(ol_list_at(&step->numbers, double, batch.numbers), graph->number,
+         (size_t)graph->numbers * sizeof(double));
+  step->numbers.count += graph->numbers;
+  batch.end = step->until;
+  if (by_shape || graph->shape_bound) batch.end = gather(step, step->next, step->until);
+  step->next = batch.end;
+  (void)ol_retain(batch.group);
+  *ol_list_at(&step->batches, ol_batch, step->batches.count++) = batch;
+  return OL_OK;
+}

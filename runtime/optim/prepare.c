@@ -1,0 +1,120 @@
+/* prepare: what a step needs before it can be committed: dense arrays, states, norms, runs. */
+#include "optim/clip.h"
+#include "optim/list.h"
+
+static ol_status check_gradient(ol_error *error, const ol_member *m) {
+  const ol_tensor *param = m->param, *grad = param->grad;
+  if (grad->dtype == param->dtype && ol_shape_equal(&grad->shape, &param->shape)) return OL_OK;
+  char own[OL_SHAPE_TEXT], other[OL_SHAPE_TEXT];
+  return ol_fail(error, OL_SHAPE, "the gradient of parameter '%s' is %s %s; %s %s was expected",
+                 m->name, ol_dtype_name(grad->dtype), ol_shape_text(&grad->shape, other),
+                 ol_dtype_name(param->dtype), ol_shape_text(&param->shape, own));
+}
+
+static ol_status prepare_entry(ol_error *error, ol_group *group, ol_entry *entry) {
+  ol_member *m = entry->member;
+  OL_TRY(check_gradient(error, m));
+  OL_TRY(ol_member_grow(error, group, m));
+  OL_TRY(ol_tensor_contiguous(error, m->param->grad, &entry->grad));
+  if (ol_tensor_is_contiguous(m->param)) return OL_OK;
+  return ol_tensor_clone(error, m->param, &entry->packed);
+}
+
+static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_batch *batch) {
+  for (int64_t i = batch->begin; i < batch->end; i++)
+    OL_TRY(prepare_entry(error, batch->group, ol_list_at(&step->entries, ol_entry, i)));
+  return OL_OK;
+}
+
+static ol_status measure(ol_error *error, ol_step *step, const ol_step_options *options) {
+  ol_norm_result result;
+  step->inputs.count = 0;
+  OL_TRY(ol_list_reserve(error, &step->inputs, step->entries.count, sizeof(ol_norm_input)));
+  for (int64_t i = 0; i < step->entries.count; i++) {
+    const ol_tensor *grad = ol_list_at(&step->entries, ol_entry, i)->grad;
+    *ol_list_at(&step->inputs, ol_norm_input, step->inputs.count++) =
+        (ol_norm_input){ ol_tensor_data(grad), grad->dtype, grad->numel };
+  }
+  OL_TRY(ol_norm(error, step->inputs.item, step->inputs.count, &result));
+  if (result.nonfinite >= 0)
+    return ol_fail(error, OL_NONFINITE, "the gradient of parameter '%s' is not finite",
+                   ol_list_at(&step->entries, ol_entry, result.nonfinite)->member->name);
+  step->norm = options->infinity ? result.infinity : result.two;
+  step->factor = ol_clip_factor(step->norm, options->max_norm);
+  return OL_OK;
+}
+
+/* The addresses of the operands that a program touches. */
+static void locate(const ol_program *program, const ol_entry *entry, void **array) {
+  uint32_t used = program->reads | program->writes;
+  const ol_tensor *param = entry->packed ? entry->packed : entry->member->param;
+  for (int k = 0; k < program->operands; k++) {
+    if (!(used >> k & 1))
+      array[k] = NULL;
+    else if (k < 2)
+      array[k] = ol_tensor_data(k == 0 ? param : entry->grad);
+    else
+      array[k] = ol_member_slot_data(entry->member, k - 2);
+  }
+}
+
+/* Whether arrays follow a run in memory, each of them. */
+static bool follows(const ol_run *run, void *const *array, const size_t *size) {
+  for (int k = 0; k < run->program->operands; k++)
+    if (array[k] && (char *)run->arrays[k] + (size_t)run->count * size[k] != array[k]) return false;
+  return true;
+}
+
+static void add_run(ol_step *step, const ol_batch *batch, const ol_entry *entry, bool first,
+                    const size_t *size) {
+  void **array = ol_list_at(&step->arrays, void *, step->arrays.count);
+  ol_run *run = ol_list_at(&step->runs, ol_run, step->runs.count);
+  int64_t count = entry->member->param->numel;
+  if (count == 0) return;
+  locate(batch->program, entry, array);
+  if (!first && batch->program->coalesces && follows(run - 1, array, size)) {
+    run[-1].count += count;
+    return;
+  }
+  step->arrays.count += batch->program->operands;
+  step->runs.count++;
+  *run = (ol_run){ .program = batch->program,
+                   .numbers = ol_list_at(&step->numbers, double, batch->numbers),
+                   .arrays = array,
+                   .count = count,
+                   .gradient_factor = step->factor == 1 ? NULL : &step->factor,
+                   .totals = batch->group->total };
+}
+
+static void add_runs(ol_step *step, const ol_batch *batch) {
+  size_t size[OL_GRAPH_OPERANDS];
+  const ol_member *m = ol_list_at(&step->entries, ol_entry, batch->begin)->member;
+  int64_t before = step->runs.count;
+  for (int k = 0; k < batch->program->operands; k++)
+    size[k] = ol_dtype_size(k < 2 ? m->param->dtype : ol_member_slot_dtype(batch->group, m, k - 2));
+  for (int64_t i = batch->begin; i < batch->end; i++)
+    add_run(step, batch, ol_list_at(&step->entries, ol_entry, i), step->runs.count == before, size);
+}
+
+static ol_status make_runs(ol_error *error, ol_step *step) {
+  int64_t arrays = 0;
+  step->runs.count = step->arrays.count = 0;
+  for (int64_t b = 0; b < step->batches.count; b++) {
+    const ol_batch *batch = ol_list_at(&step->batches, ol_batch, b);
+    arrays += (batch->end - batch->begin) * batch->program->operands;
+  }
+  OL_TRY(ol_list_reserve(error, &step->runs, step->entries.count + 1, sizeof(ol_run)));
+  OL_TRY(ol_list_reserve(error, &step->arrays, arrays + OL_GRAPH_OPERANDS, sizeof(void *)));
+  for (int64_t b = 0; b < step->batches.count; b++)
+    add_runs(step, ol_list_at(&step->batches, ol_batch, b));
+  return OL_OK;
+}
+
+ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options *options) {
+  step->factor = 1;
+  for (int64_t b = 0; b < step->batches.count; b++)
+    OL_TRY(prepare_batch(error, step, ol_list_at(&step->batches, ol_batch, b)));
+  if (options->measure) OL_TRY(measure(error, step, options));
+  OL_TRY(make_runs(error, step));
+  return ol_machine_prepare(error, step->machine, step->runs.item, step->runs.count);
+}

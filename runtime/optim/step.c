@@ -1,0 +1,65 @@
+/* step: its beginning and its end. */
+#include "optim/step.h"
+
+#include "base/memory.h"
+#include "optim/list.h"
+
+ol_status ol_step_new(ol_error *error, ol_step **out) {
+  ol_step *step;
+  OL_TRY(ol_alloc_for(error, sizeof *step, "an optimizer's step", (void **)&step));
+  *step = (ol_step){ 0 };
+  ol_status status = ol_machine_new(error, &step->machine);
+  if (status == OL_OK)
+    *out = step;
+  else
+    ol_free(step);
+  return status;
+}
+
+void ol_step_free(ol_step *step) {
+  if (!step) return;
+  ol_step_abort(step);
+  ol_machine_free(step->machine);
+  ol_list *lists[] = { &step->entries, &step->batches, &step->numbers,
+                       &step->runs,    &step->arrays,  &step->inputs };
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) ol_free(lists[i]->item);
+  ol_free(step);
+}
+
+/* Forgets entries and batches. */
+static void empty(ol_step *step) {
+  for (int64_t i = 0; i < step->entries.count; i++) {
+    ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
+    ol_release(entry->grad);
+    ol_release(entry->packed);
+  }
+  for (int64_t b = 0; b < step->batches.count; b++) {
+    ol_batch *batch = ol_list_at(&step->batches, ol_batch, b);
+    ol_release(batch->group);
+    ol_release(batch->program);
+  }
+  step->entries.count = step->batches.count = step->numbers.count = step->next = 0;
+  step->group = NULL;
+}
+
+void ol_step_commit(ol_step *step) {
+  ol_error unused;
+  ol_machine_commit(step->machine);
+  for (int64_t i = 0; i < step->entries.count; i++) {
+    const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
+    entry->member->steps++;
+    if (entry->packed) /* cannot fail: the copy has the parameter's shape and dtype */
+      (void)ol_tensor_copy(&unused, entry->member->param, entry->packed);
+    else
+      ol_tensor_touch(entry->member->param);
+  }
+  empty(step);
+}
+
+void ol_step_abort(ol_step *step) {
+  for (int64_t i = 0; i < step->entries.count; i++) {
+    const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
+    ol_member_shrink(entry->member, entry->made);
+  }
+  empty(step);
+}
