@@ -9,6 +9,7 @@
 #include "bind/grad.h"
 #include "bind/history.h"
 #include "bind/native.h"
+#include "bind/optim.h"
 #include "bind/print.h"
 #include "bind/property.h"
 #include "bind/registry.h"
@@ -26,8 +27,6 @@ static void open_metatable(lua_State *L, int methods) {
   lua_pushvalue(L, methods);
   lua_pushcclosure(L, ol_tensor_index, 1);
   lua_setfield(L, -2, "__index");
-  ol_push_tensor_names(L, methods);
-  lua_setfield(L, -2, "__names");
   ol_bind_arithmetic(L, lua_gettop(L));
   lua_pop(L, 1);
 }
@@ -47,6 +46,8 @@ int luaopen_optlua_core(lua_State *L) {
   ol_bind_natives(L, 1, 2, 3);
   open_metatable(L, 2);
   ol_open_build(L, 1);
+  ol_open_optim(L);
+  lua_setfield(L, 3, "optim");
   lua_pushvalue(L, 3);
   lua_setfield(L, 1, "hidden");
   lua_settop(L, 1);

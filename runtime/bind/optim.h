@@ -1,0 +1,31 @@
+/* optim: what the library's optimizers in Lua stand on: groups of parameters and the transaction of
+ * a step, as the table optlua.core.optim. */
+#ifndef OL_BIND_OPTIM_H
+#define OL_BIND_OPTIM_H
+
+#include <lua.h>
+
+#include "optim/group.h"
+#include "rule/cache.h"
+
+/* Checks argument `arg`: a group, a cache of programs. */
+ol_group *ol_check_group(lua_State *L, int arg);
+ol_program_cache *ol_check_cache(lua_State *L, int arg);
+
+/* Pushes the states of members of a group's layout, for rules: made by group:layouts. */
+void ol_push_group_states(lua_State *L, int group, int layout);
+
+/* The tensors of the list at `arg`, in a userdata that is pushed; *count of them. */
+ol_tensor **ol_check_tensors(lua_State *L, int arg, int64_t *count);
+
+/* Raises when called while a step is being taken. */
+void ol_refuse_in_step(lua_State *L, const char *what);
+
+/* Parts of the table on top of the stack; once for each Lua state. */
+void ol_open_group(lua_State *L);
+void ol_open_step(lua_State *L);
+
+/* Pushes the table optlua.core.optim. */
+void ol_open_optim(lua_State *L);
+
+#endif

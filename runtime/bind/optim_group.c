@@ -1,0 +1,348 @@
+/* optim_group: groups of parameters, and caches of programs, as userdata. */
+#include <lauxlib.h>
+#include <string.h>
+
+#include "bind/error.h"
+#include "bind/optim.h"
+#include "bind/symbol.h"
+#include "bind/tensor.h"
+
+#define GROUP "optlua.group"
+#define CACHE "optlua.programs"
+
+/* Userdata hold one pointer. User values of a group: the states of its layouts (a list); the
+ * userdata of its parameters (a list), which keeps them what they are. */
+enum { STATES = 1, PARAMS };
+
+static void **push_handle(lua_State *L, const char *metatable, int user_values) {
+  void **handle = lua_newuserdatauv(L, sizeof *handle, user_values);
+  *handle = NULL;
+  luaL_setmetatable(L, metatable);
+  return handle;
+}
+
+ol_group *ol_check_group(lua_State *L, int arg) {
+  ol_group **handle = luaL_checkudata(L, arg, GROUP);
+  if (!*handle) luaL_argerror(L, arg, "released group");
+  return *handle;
+}
+
+ol_program_cache *ol_check_cache(lua_State *L, int arg) {
+  ol_program_cache **handle = luaL_checkudata(L, arg, CACHE);
+  if (!*handle) luaL_argerror(L, arg, "released cache");
+  return *handle;
+}
+
+static int release_group(lua_State *L) {
+  ol_group **handle = lua_touserdata(L, 1);
+  ol_release(*handle);
+  *handle = NULL;
+  return 0;
+}
+
+static int release_cache(lua_State *L) {
+  ol_program_cache **handle = lua_touserdata(L, 1);
+  ol_program_cache_free(*handle);
+  *handle = NULL;
+  return 0;
+}
+
+/* cache(capacity): an empty cache of programs. */
+static int new_cache(lua_State *L) {
+  ol_error error;
+  int capacity = (int)luaL_checkinteger(L, 1);
+  void **handle = push_handle(L, CACHE, 0);
+  ol_check(L, ol_program_cache_new(&error, capacity, (ol_program_cache **)handle), &error);
+  return 1;
+}
+
+/* cache:stats(). */
+static int cache_stats(lua_State *L) {
+  ol_program_cache_stats stats = ol_program_cache_read(ol_check_cache(L, 1));
+  lua_createtable(L, 0, 5);
+  lua_pushinteger(L, stats.hits);
+  lua_setfield(L, -2, "hits");
+  lua_pushinteger(L, stats.compiled);
+  lua_setfield(L, -2, "compiled");
+  lua_pushinteger(L, stats.evicted);
+  lua_setfield(L, -2, "evicted");
+  lua_pushinteger(L, stats.programs);
+  lua_setfield(L, -2, "programs");
+  lua_pushboolean(L, stats.restless);
+  lua_setfield(L, -2, "restless");
+  return 1;
+}
+
+/* Groups. */
+
+static const char **check_names(lua_State *L, int arg, int64_t count) {
+  const char **names = lua_newuserdatauv(L, (size_t)count * sizeof *names + 1, 0);
+  for (int64_t i = 0; i < count; i++) {
+    lua_rawgeti(L, arg, i + 1);
+    names[i] = luaL_checkstring(L, -1); /* the list keeps it */
+    lua_pop(L, 1);
+  }
+  return names;
+}
+
+/* group(names, tensors): a group of these parameters. */
+static int new_group(lua_State *L) {
+  ol_error error;
+  int64_t count;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 2);
+  ol_tensor **params = ol_check_tensors(L, 2, &count);
+  const char **names = check_names(L, 1, count);
+  void **handle = push_handle(L, GROUP, 2);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, PARAMS);
+  ol_check(L, ol_group_new(&error, params, names, count, (ol_group **)handle), &error);
+  for (int64_t i = 0; i < count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    ol_know_tensor(L, -1);
+    lua_pop(L, 1);
+  }
+  return 1;
+}
+
+/* group:twin(): the same parameters without states; to be filled and exchanged. */
+static int twin_group(lua_State *L) {
+  ol_error error;
+  ol_group *group = ol_check_group(L, 1);
+  void **handle = push_handle(L, GROUP, 2);
+  lua_getiuservalue(L, 1, PARAMS);
+  lua_setiuservalue(L, -2, PARAMS);
+  ol_check(L, ol_group_twin(&error, group, (ol_group **)handle), &error);
+  return 1;
+}
+
+/* group:exchange(twin). */
+static int exchange_groups(lua_State *L) {
+  ol_group *group = ol_check_group(L, 1), *twin = ol_check_group(L, 2);
+  ol_refuse_in_step(L, "loading states");
+  lua_getiuservalue(L, 1, STATES);
+  lua_getiuservalue(L, 2, STATES);
+  lua_setiuservalue(L, 1, STATES);
+  lua_setiuservalue(L, 2, STATES);
+  ol_group_exchange(group, twin);
+  return 0;
+}
+
+/* group:zero_grad(). */
+static int zero_grad(lua_State *L) {
+  ol_group_zero_grad(ol_check_group(L, 1));
+  return 0;
+}
+
+static void push_shape(lua_State *L, const ol_shape *shape) {
+  lua_createtable(L, shape->ndim, 0);
+  for (int d = 0; d < shape->ndim; d++) {
+    lua_pushinteger(L, shape->size[d]);
+    lua_rawseti(L, -2, d + 1);
+  }
+}
+
+/* group:shapes(): the distinct shapes of its parameters, in the order of their first; and for each
+ * parameter the place of its shape. */
+static int shapes(lua_State *L) {
+  ol_group *group = ol_check_group(L, 1);
+  lua_createtable(L, group->shapes, 0);
+  for (int i = 0; i < group->shapes; i++) {
+    push_shape(L, &group->shape[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_createtable(L, (int)group->count, 0);
+  for (int64_t i = 0; i < group->count; i++) {
+    lua_pushinteger(L, group->member[group->rank[i]].shape + 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 2;
+}
+
+/* Layouts: lists of slots { name =, dtype =, shape =, init = number | "param", positive = },
+ * checked by the library. */
+
+static void read_shape(lua_State *L, int list, ol_shape *out) {
+  out->ndim = (int)lua_rawlen(L, list);
+  luaL_argcheck(L, out->ndim <= OL_MAX_DIMS, 2, "a state of too many dimensions");
+  for (int d = 0; d < out->ndim; d++) {
+    lua_rawgeti(L, list, d + 1);
+    out->size[d] = luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+  }
+}
+
+/* Reads the slot on top of the stack. */
+static void read_slot(lua_State *L, ol_slot_spec *out) {
+  int slot = lua_gettop(L);
+  *out = (ol_slot_spec){ 0 };
+  out->own_dtype = lua_getfield(L, slot, "dtype") == LUA_TSTRING;
+  if (out->own_dtype && !ol_dtype_parse(lua_tostring(L, -1), &out->dtype))
+    luaL_error(L, "unknown dtype %s", lua_tostring(L, -1));
+  out->own_shape = lua_getfield(L, slot, "shape") == LUA_TTABLE;
+  if (out->own_shape) read_shape(L, lua_gettop(L), &out->shape);
+  out->init = lua_getfield(L, slot, "init") == LUA_TSTRING ? OL_SLOT_PARAM : OL_SLOT_VALUE;
+  if (out->init == OL_SLOT_VALUE) out->value = luaL_optnumber(L, -1, 0);
+  lua_getfield(L, slot, "positive");
+  out->positive = lua_toboolean(L, -1);
+  lua_settop(L, slot);
+}
+
+/* Reads the layout on top of the stack and pushes the list of its names. */
+static void read_layout(lua_State *L, ol_layout *out) {
+  int layout = lua_gettop(L);
+  *out = (ol_layout){ .count = (int)lua_rawlen(L, layout) };
+  luaL_argcheck(L, out->count <= OL_LAYOUT_SLOTS, 2, "too many states");
+  lua_createtable(L, out->count, 0);
+  for (int k = 0; k < out->count; k++) {
+    lua_rawgeti(L, layout, k + 1);
+    read_slot(L, &out->spec[k]);
+    lua_getfield(L, -1, "name");
+    lua_rawseti(L, layout + 1, k + 1);
+    lua_pop(L, 1);
+  }
+}
+
+static int *read_indices(lua_State *L, int list, int count, int limit) {
+  int *out = lua_newuserdatauv(L, (size_t)count * sizeof *out + 1, 0);
+  for (int i = 0; i < count; i++) {
+    lua_rawgeti(L, list, i + 1);
+    lua_Integer index = luaL_checkinteger(L, -1);
+    luaL_argcheck(L, index >= 1 && index <= limit, list, "no such layout");
+    out[i] = (int)index - 1;
+    lua_pop(L, 1);
+  }
+  return out;
+}
+
+/* group:layouts(list, of_shape): layouts, and for each shape the place of its layout. */
+static int set_layouts(lua_State *L) {
+  ol_error error;
+  ol_group *group = ol_check_group(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  int count = (int)lua_rawlen(L, 2);
+  const int *of_shape = read_indices(L, 3, group->shapes, count);
+  ol_layout *layouts = lua_newuserdatauv(L, (size_t)count * sizeof *layouts + 1, 0);
+  lua_createtable(L, count, 0); /* at 6: states, by layout */
+  for (int l = 0; l < count; l++) {
+    lua_rawgeti(L, 2, l + 1);
+    read_layout(L, &layouts[l]);
+    ol_push_states(L, -1);
+    lua_rawseti(L, 6, l + 1);
+    lua_settop(L, 6);
+  }
+  ol_check(L, ol_group_set_layouts(&error, group, layouts, count, of_shape), &error);
+  lua_setiuservalue(L, 1, STATES);
+  return 0;
+}
+
+void ol_push_group_states(lua_State *L, int group, int layout) {
+  lua_getiuservalue(L, group, STATES);
+  lua_rawgeti(L, -1, layout + 1);
+  lua_remove(L, -2);
+}
+
+/* The member that was given as the i-th, i being argument 2. */
+static ol_member *check_member(lua_State *L, ol_group *group) {
+  lua_Integer i = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, i >= 1 && i <= group->count, 2, "no such parameter");
+  return &group->member[group->rank[i - 1]];
+}
+
+/* group:state(i): how often parameter i was updated, and its states as tensors that share their
+ * memory. */
+static int read_state(lua_State *L) {
+  ol_error error;
+  ol_group *group = ol_check_group(L, 1);
+  ol_member *member = check_member(L, group);
+  lua_pushinteger(L, member->steps);
+  lua_createtable(L, member->made, 0);
+  for (int k = 0; k < member->made; k++) {
+    ol_tensor *tensor;
+    ol_push_slot(L);
+    ol_check(L, ol_member_slot(&error, group, member, k, &tensor), &error);
+    ol_fill_slot(L, -1, tensor);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 2;
+}
+
+/* group:restore(i, steps, states): gives parameter i a count and copies of these states. */
+static int restore(lua_State *L) {
+  ol_error error;
+  int64_t count;
+  ol_group *group = ol_check_group(L, 1);
+  ol_member *member = check_member(L, group);
+  lua_Integer steps = luaL_checkinteger(L, 3);
+  ol_refuse_in_step(L, "loading states");
+  ol_tensor **states = ol_check_tensors(L, 4, &count);
+  ol_check(L, ol_member_restore(&error, group, member, steps, states, (int)count), &error);
+  return 0;
+}
+
+/* group:bytes(): of the states that exist. */
+static int state_bytes(lua_State *L) {
+  ol_group *group = ol_check_group(L, 1);
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < group->count; i++)
+    for (int k = 0; k < group->member[i].made; k++)
+      bytes += ol_shape_numel(ol_member_slot_shape(group, &group->member[i], k)) *
+               (int64_t)ol_dtype_size(ol_member_slot_dtype(group, &group->member[i], k));
+  lua_pushinteger(L, bytes);
+  return 1;
+}
+
+/* group:set_totals(…): the numbers that group_add adds to. */
+static int set_totals(lua_State *L) {
+  ol_group *group = ol_check_group(L, 1);
+  int count = lua_gettop(L) - 1;
+  luaL_argcheck(L, count <= OL_GRAPH_TOTALS, 2, "too many numbers");
+  for (int i = 0; i < count; i++) group->total[i] = luaL_checknumber(L, i + 2);
+  return 0;
+}
+
+/* group:totals(count): the first numbers of them. */
+static int get_totals(lua_State *L) {
+  ol_group *group = ol_check_group(L, 1);
+  int count = (int)luaL_checkinteger(L, 2);
+  luaL_argcheck(L, count >= 0 && count <= OL_GRAPH_TOTALS, 2, "too many numbers");
+  luaL_checkstack(L, count, "numbers of a group");
+  for (int i = 0; i < count; i++) lua_pushnumber(L, group->total[i]);
+  return count;
+}
+
+static void make_metatable(lua_State *L, const char *name, const luaL_Reg *methods,
+                           lua_CFunction release) {
+  luaL_newmetatable(L, name);
+  lua_pushcfunction(L, release);
+  lua_setfield(L, -2, "__gc");
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pushliteral(L, "optlua");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
+
+void ol_open_group(lua_State *L) {
+  static const luaL_Reg functions[] = { { "group", new_group },
+                                        { "cache", new_cache },
+                                        { NULL, NULL } };
+  static const luaL_Reg group_methods[] = { { "twin", twin_group },
+                                            { "exchange", exchange_groups },
+                                            { "zero_grad", zero_grad },
+                                            { "shapes", shapes },
+                                            { "layouts", set_layouts },
+                                            { "state", read_state },
+                                            { "restore", restore },
+                                            { "bytes", state_bytes },
+                                            { "totals", get_totals },
+                                            { "set_totals", set_totals },
+                                            { NULL, NULL } };
+  static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
+  make_metatable(L, GROUP, group_methods, release_group);
+  make_metatable(L, CACHE, cache_methods, release_cache);
+  luaL_setfuncs(L, functions, 0);
+}

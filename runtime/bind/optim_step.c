@@ -1,0 +1,236 @@
+/* optim_step: the transaction of a step, one at a time in a Lua state.
+ *
+ *   transact(function, …)      calls the function; what it began and did not commit is undone
+ *   collect(group)             within it, for each group …
+ *   trace(group, rule, …)      … runs the rule on symbols
+ *   prepare(…), commit()
+ *
+ * No coroutine can be left in between: the functions of the script are called from here. */
+#include <lauxlib.h>
+#include <math.h>
+
+#include "base/memory.h"
+#include "bind/error.h"
+#include "bind/optim.h"
+#include "bind/symbol.h"
+#include "optim/step.h"
+
+static const char engine_key = 'e'; /* its address is a key of the registry */
+
+typedef struct engine {
+  ol_step *step; /* made when it is first needed */
+  ol_tracer *tracer;
+  bool active;
+} engine;
+
+#define ENGINE ((engine *)lua_touserdata(L, lua_upvalueindex(1)))
+
+/* Arguments of trace. */
+enum { GROUP = 1, CACHE, UPDATE, H, VALUES, NUMBERS, NAMES, LABEL };
+
+static int free_engine(lua_State *L) {
+  engine *e = lua_touserdata(L, 1);
+  ol_step_free(e->step);
+  e->step = NULL;
+  return 0;
+}
+
+/* __close, after success, error, or the end of a coroutine. */
+static int end_transaction(lua_State *L) {
+  engine *e = lua_touserdata(L, 1);
+  e->active = e->tracer->running = false;
+  if (e->step) ol_step_abort(e->step);
+  return 0;
+}
+
+void ol_refuse_in_step(lua_State *L, const char *what) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
+  if (((engine *)lua_touserdata(L, -1))->active)
+    luaL_error(L, "%s is not possible while an optimizer takes a step", what);
+  lua_pop(L, 1);
+}
+
+/* transact(function, …): the function's results. */
+static int transact(lua_State *L) {
+  ol_error error;
+  engine *e = ENGINE;
+  ol_refuse_in_step(L, "a step");
+  if (!e->step) ol_check(L, ol_step_new(&error, &e->step), &error);
+  ol_tracer_ready(L, e->tracer);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_toclose(L, 1);
+  e->active = true;
+  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
+  return lua_gettop(L) - 1;
+}
+
+static engine *active(lua_State *L) {
+  engine *e = ENGINE;
+  if (!e->active) luaL_error(L, "there is no transaction");
+  return e;
+}
+
+/* collect(group): how many of its parameters have a gradient. */
+static int collect(lua_State *L) {
+  ol_error error;
+  int64_t count;
+  engine *e = active(L);
+  ol_check(L, ol_step_collect(&error, e->step, ol_check_group(L, 1), &count), &error);
+  lua_pushinteger(L, count);
+  return 1;
+}
+
+/* Raises the message on top of the stack, with what was being done. */
+static _Noreturn void raise_in(lua_State *L, const ol_member *member) {
+  if (lua_type(L, -1) == LUA_TSTRING)
+    lua_pushfstring(L, "%s (%s, parameter '%s', update %I)", lua_tostring(L, -1),
+                    lua_tostring(L, LABEL), member->name, (LUAI_UACINT)member->steps + 1);
+  lua_error(L);
+  __builtin_unreachable();
+}
+
+/* The same for a result of the rule that is wrong: at the line where the rule begins. */
+static _Noreturn void raise_result(lua_State *L, const ol_member *member, const char *message) {
+  lua_Debug where;
+  lua_pushvalue(L, UPDATE);
+  lua_getinfo(L, ">S", &where);
+  lua_pushfstring(L, "%s:%d: %s", where.short_src, where.linedefined, message);
+  raise_in(L, member);
+}
+
+/* Calls the rule on symbols; its result stays on the stack. */
+static void call_rule(lua_State *L, engine *e, const ol_member *member) {
+  ol_tracer *tracer = e->tracer;
+  lua_pushliteral(L, "step");
+  lua_pushinteger(L, member->steps + 1);
+  lua_rawset(L, VALUES);
+  tracer->by_shape = false;
+  tracer->running = true;
+  lua_pushvalue(L, UPDATE);
+  ol_push_operand(L, tracer, 0);
+  ol_push_operand(L, tracer, 1);
+  ol_push_group_states(L, GROUP, member->layout);
+  tracer->states = lua_touserdata(L, -1);
+  lua_pushvalue(L, H);
+  lua_pushvalue(L, NUMBERS);
+  int status = lua_pcall(L, 5, 2, 0);
+  tracer->running = false;
+  if (status != LUA_OK) raise_in(L, member);
+}
+
+static ol_symbol check_result(lua_State *L, const ol_member *member) {
+  ol_symbol result;
+  if (!lua_isnil(L, -1)) raise_result(L, member, "a rule returns the new p and nothing else");
+  if (!ol_to_symbol(L, -2, &result)) {
+    const char *got = ol_type_text(L, -2);
+    raise_result(L, member, lua_pushfstring(L, "a rule returns the new p, a symbol; got %s", got));
+  }
+  lua_pop(L, 2);
+  return result;
+}
+
+/* trace(group, cache, update, h, values, numbers, names, label): runs a rule for the members that
+ * were collected. values is the table behind h; numbers are those of the group and names leads to
+ * their slots, or both are nil; label begins the description in errors. */
+static int trace(lua_State *L) {
+  ol_error error;
+  const ol_member *member;
+  engine *e = active(L);
+  ol_program_cache *cache = ol_check_cache(L, CACHE);
+  ol_check_group(L, GROUP);
+  lua_settop(L, LABEL);
+  ol_tracer_set_numbers(L, NAMES);
+  for (;;) {
+    ol_status status = ol_step_next(&error, e->step, e->tracer->graph, &member);
+    if (status != OL_OK) raise_result(L, member, error.message);
+    if (!member) return 0;
+    call_rule(L, e, member);
+    ol_symbol result = check_result(L, member);
+    status = ol_graph_store(&error, e->tracer->graph, 0, result);
+    if (status != OL_OK) raise_result(L, member, error.message);
+    status = ol_step_record(&error, e->step, cache, e->tracer->graph, e->tracer->by_shape);
+    if (status != OL_OK) raise_result(L, member, error.message);
+    lua_settop(L, LABEL);
+  }
+}
+
+/* prepare(measure, infinity, max_norm): the norm where it was measured. */
+static int prepare(lua_State *L) {
+  ol_error error;
+  engine *e = active(L);
+  ol_step_options options = { .measure = lua_toboolean(L, 1),
+                              .infinity = lua_toboolean(L, 2),
+                              .max_norm = luaL_optnumber(L, 3, HUGE_VAL) };
+  ol_check(L, ol_step_prepare(&error, e->step, &options), &error);
+  if (!options.measure) return 0;
+  lua_pushnumber(L, e->step->norm);
+  return 1;
+}
+
+/* commit(). */
+static int commit(lua_State *L) {
+  ol_step_commit(active(L)->step);
+  return 0;
+}
+
+/* A text that is freed with its userdata. */
+static int free_text(lua_State *L) {
+  char **text = lua_touserdata(L, 1);
+  ol_free(*text);
+  *text = NULL;
+  return 0;
+}
+
+static char **push_text(lua_State *L) {
+  char **text = lua_newuserdatauv(L, sizeof *text, 0);
+  *text = NULL;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, free_text);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  return text;
+}
+
+/* program(i, names): the i-th program of the step as text, or nil; names: of its operands. */
+static int program(lua_State *L) {
+  ol_error error;
+  const char *names[OL_GRAPH_OPERANDS];
+  ol_step *step = active(L)->step;
+  lua_Integer i = luaL_checkinteger(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  if (i < 1 || i > step->batches.count) return 0;
+  const ol_batch *batch = &((ol_batch *)step->batches.item)[i - 1];
+  luaL_checkstack(L, batch->program->operands + 4, "operands");
+  for (int k = 0; k < batch->program->operands; k++) {
+    lua_rawgeti(L, 2, k + 1);
+    names[k] = luaL_checkstring(L, -1);
+  }
+  char **text = push_text(L);
+  const double *numbers = (const double *)step->numbers.item + batch->numbers;
+  ol_check(L, ol_program_text(&error, batch->program, names, numbers, text), &error);
+  lua_pushstring(L, *text);
+  return 1;
+}
+
+static void make_engine(lua_State *L) {
+  engine *e = lua_newuserdatauv(L, sizeof *e, 0);
+  *e = (engine){ .tracer = ol_tracer_of(L) };
+  lua_createtable(L, 0, 2);
+  lua_pushcfunction(L, free_engine);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, end_transaction);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &engine_key);
+}
+
+void ol_open_step(lua_State *L) {
+  static const luaL_Reg functions[] = {
+    { "transact", transact }, { "collect", collect }, { "trace", trace }, { "prepare", prepare },
+    { "commit", commit },     { "program", program }, { NULL, NULL }
+  };
+  make_engine(L);
+  luaL_setfuncs(L, functions, 1);
+}
