@@ -1,0 +1,31 @@
+--- AdamW (Loshchilov & Hutter, 2019, "Decoupled weight decay regularization", algorithm 2, in
+--- PyTorch's form: the decay is multiplied with the rate).
+local optim = require "optlua.optim"
+
+return optim.define {
+  name = "AdamW",
+  hyper = {
+    lr = { default = 1e-3, min = 0 },
+    betas = { default = { 0.9, 0.999 }, min = 0, below = 1 },
+    eps = { default = 1e-8, min = 0 },
+    weight_decay = { default = 1e-2, min = 0 },
+    amsgrad = false,
+    maximize = false,
+  },
+  state = function(_, h)
+    return { exp_avg = 0, exp_avg_sq = { positive = true }, max_exp_avg_sq = h.amsgrad and { positive = true } or nil }
+  end,
+  update = function(p, g, s, h)
+    local b1, b2 = h.betas[1], h.betas[2]
+    if h.maximize then g = -g end
+    s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    local v = s.exp_avg_sq
+    if h.amsgrad then
+      s.max_exp_avg_sq = optim.max(s.max_exp_avg_sq, v)
+      v = s.max_exp_avg_sq
+    end
+    local denominator = optim.sqrt(v) / math.sqrt(1 - b2 ^ h.step) + h.eps
+    return p * (1 - h.lr * h.weight_decay) - h.lr / (1 - b1 ^ h.step) * (s.exp_avg / denominator)
+  end,
+}

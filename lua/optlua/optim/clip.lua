@@ -1,0 +1,45 @@
+--- clip: scales the gradients of tensors down to a norm. It writes them; the container's option
+--- max_norm does not.
+local core = require("optlua.core").hidden.optim
+local optlua = require "optlua"
+local options = require "optlua.options"
+local blame = require "optlua.optim.blame"
+local params = require "optlua.optim.params"
+
+local schema = { norm_type = { default = 2, choices = { 2, math.huge } } }
+
+local function read(given)
+  if optlua.is_tensor(given) then return { given } end
+  local list, problem = params.list(given, 1)
+  if problem then blame("clip_grad_norm_: " .. problem) end
+  local tensors, seen = {}, {}
+  for _, entry in ipairs(list) do
+    if not seen[entry[2]] then tensors[#tensors + 1] = entry[2] end
+    seen[entry[2]] = true
+  end
+  return tensors, list
+end
+
+--- Scales the gradients of parameters (a module, an iterator, a list, or one tensor) down so that their
+--- norm together is at most max_norm; math.huge only measures. Options: norm_type, 2 or math.huge (the
+--- largest absolute value). Gradients that are absent are left out; with none the norm is 0. A gradient
+--- that is not finite is an error, and then none has changed.
+---@param parameters any
+---@param max_norm number
+---@param opts? { norm_type?: number }
+---@return number # the norm before
+local function clip_grad_norm_(parameters, max_norm, opts)
+  local checked, problems = options.collect(opts, schema)
+  local limit, problem = options.value("max_norm", max_norm, { required = true, type = "number", min = 0 })
+  problems[#problems + 1] = problem
+  if #problems > 0 then blame("clip_grad_norm_: " .. problems[1]) end
+  local tensors = read(parameters)
+  local norm, culprit = core.norm(tensors, checked.norm_type == math.huge)
+  if culprit then
+    blame(("clip_grad_norm_: the gradient of parameter %d of %d is not finite; gradients are as they were"):format(culprit, #tensors))
+  end
+  core.clip(tensors, norm, limit)
+  return norm
+end
+
+return clip_grad_norm_

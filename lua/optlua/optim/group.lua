@@ -1,0 +1,266 @@
+--- group: parameters that are updated with the same hyperparameters: base values, schedules, the
+--- numbers of the group, and its part of a step.
+local core = require("optlua.core").hidden.optim
+local options = require "optlua.options"
+local blame = require "optlua.optim.blame"
+local hyper = require "optlua.optim.hyper"
+local slots = require "optlua.optim.slots"
+
+---@class optlua.optim.Group
+---@field name string
+---@field class optlua.optim.Class
+---@field names string[] of its parameters
+---@field params optlua.Tensor[]
+local Group = {}
+Group.__index = Group
+
+-- What `before` and `after` see: numbers that can be set, and nothing else; and what `update` sees.
+local function face_numbers(self)
+  local names = self.class.number_names
+  local function refuse(_, name) error(options.unknown("number of the group", name, names), 2) end
+  self.staged = setmetatable({}, { __index = refuse })
+  self.writable = setmetatable({}, {
+    __index = self.staged,
+    __newindex = function(_, name, value)
+      if self.numbers[name] == nil then refuse(nil, name) end
+      if type(value) ~= "number" or value ~= value then
+        error(("group.%s: a number expected, got %s"):format(name, value ~= value and "NaN" or type(value)), 2)
+      end
+      self.staged[name] = value + 0.0
+    end,
+  })
+  self.readable = setmetatable({}, {
+    __index = self.staged,
+    __newindex = function()
+      error("update runs several times a step: numbers of the group are set in before or after, or by optim.group_add", 2)
+    end,
+  })
+end
+
+local function check_params(class, name, entries)
+  local problems = {}
+  for _, entry in ipairs(entries) do
+    local why = class:refuses(entry[2], entry[1])
+    if why then problems[#problems + 1] = ("%s, group '%s': parameter '%s': %s"):format(class.name, name, entry[1], why) end
+  end
+  return problems
+end
+
+--- Checks what a group is made of, without making it.
+---@param class optlua.optim.Class
+---@param name string
+---@param entries table[] { name, tensor, module } each
+---@param given table<string, any> hyperparameters; the others get their defaults
+---@return table? plan for `new`
+---@return string[] problems
+function Group.plan(class, name, entries, given)
+  local problems = check_params(class, name, entries)
+  local base, wrong = hyper.values(given, class.hyper)
+  for _, problem in ipairs(wrong) do
+    problems[#problems + 1] = ("%s, group '%s': %s"):format(class.name, name, problem)
+  end
+  return { class = class, name = name, entries = entries, base = base }, problems
+end
+
+--- Makes a group. Its clock is a table { updates = n }, shared by all groups that step together.
+---@param plan table
+---@param clock { updates: integer }
+---@return optlua.optim.Group
+function Group.new(plan, clock)
+  local class = plan.class
+  local self = setmetatable({ class = class, name = plan.name, base = plan.base, clock = clock }, Group)
+  self.label = ("%s, group '%s'"):format(class.name, plan.name)
+  self.names, self.params, self.modules = {}, {}, {}
+  for i, entry in ipairs(plan.entries) do
+    self.names[i], self.params[i], self.modules[i] = entry[1], entry[2], entry[3] or false
+  end
+  self.values, self.h = {}, nil
+  for name, value in pairs(self.base) do self.values[name] = value end
+  self.values.step = 0
+  self.values, self.h = hyper.face(self.values, class.hyper_names)
+  self.schedules = {} -- a list of { name =, at =, absolute = }
+  self.scheduled = {} -- the same by name
+  self.used = {} -- of scheduled ones: what the last update used
+  self.assigned = {} -- of scheduled ones: whether the base was set since
+  self.last = "none" -- its last update: "none", "loaded" (before it was saved), "used"
+  self.updates = 0 -- of the group
+  self.numbers = {}
+  for name, value in pairs(class.numbers) do self.numbers[name] = value end
+  self.has_numbers = next(class.numbers) ~= nil or class.before ~= nil or class.after ~= nil
+  if self.has_numbers then face_numbers(self) end
+  self.handle = core.group(self.names, self.params)
+  self.shapes, self.shape_of = self.handle:shapes()
+  return self
+end
+
+-- Hyperparameters -----------------------------------------------------------------------------------
+
+-- Whether a number is certainly legal: what options.value finds at greater length.
+local function is_inside(option, x)
+  return type(option.default) == "number" and not (option.integer or option.type or option.choices)
+    and not (option.min and x < option.min) and not (option.max and x > option.max)
+    and not (option.above and x <= option.above) and not (option.below and x >= option.below)
+end
+
+-- The value of a scheduled hyperparameter for an update; nil and a message when it is not legal.
+local function evaluate(self, schedule, updates)
+  local result = schedule:at(updates)
+  if type(result) ~= "number" or result ~= result then
+    return nil, ("the schedule gives %s; a number was expected"):format(
+      type(result) == "number" and "NaN" or type(result) == "string" and ("%q"):format(result) or type(result))
+  end
+  if not schedule.absolute then
+    if result < 0 or result == math.huge then return nil, ("the schedule gives the factor %s"):format(result) end
+    result = self.base[schedule.name] * result
+  end
+  local option = self.class.hyper[schedule.name]
+  if is_inside(option, result) then return result end
+  return options.value(schedule.name, result, option)
+end
+
+local function evaluate_or_raise(self, schedule, updates)
+  local value, problem = evaluate(self, schedule, updates)
+  if problem then
+    error(("%s: %s, step %d: %s"):format(schedule.what, self.label, updates, problem), 0)
+  end
+  return value
+end
+
+--- The value of a hyperparameter that the last update used; before the first one, and after an
+--- assignment, the one that the next will use.
+---@param name string
+---@return any
+function Group:read(name)
+  local schedule, updates = self.scheduled[name], self.clock.updates
+  if not schedule then return self.base[name] end
+  if self.assigned[name] or self.last == "none" then return evaluate_or_raise(self, schedule, updates) end
+  if self.last == "loaded" then return evaluate_or_raise(self, schedule, updates - 1) end
+  return self.used[name]
+end
+
+--- Sets the base of a hyperparameter, checked like at construction.
+---@param name string
+---@param value any
+function Group:assign(name, value)
+  local option = self.class.hyper[name]
+  if not option then
+    blame(("%s: %s"):format(self.label, options.unknown("hyperparameter", name, self.class.hyper_names)))
+  end
+  local checked, problem = hyper.value(name, value, option)
+  if problem then blame(("%s: %s"):format(self.label, problem)) end
+  self.base[name] = checked
+  if self.scheduled[name] then self.assigned[name] = true else self.values[name] = checked end
+end
+
+--- Moves a hyperparameter by a schedule from the next update on.
+---@param schedule { name: string, at: function, absolute: boolean, what: string }
+function Group:attach(schedule)
+  local name = schedule.name
+  self.used[name] = self.base[name]
+  self.assigned[name] = false
+  self.scheduled[name] = schedule
+  self.schedules[#self.schedules + 1] = schedule
+end
+
+--- Takes values that were loaded.
+---@param base table<string, any>
+---@param numbers table<string, number>
+---@param own integer updates of the group
+---@param updates integer updates of the clock
+function Group:load(base, numbers, own, updates)
+  self.base, self.numbers, self.updates = base, numbers, own
+  self.last = updates > 0 and "loaded" or "none"
+  for name, value in pairs(base) do
+    self.values[name], self.assigned[name] = value, false
+  end
+end
+
+-- A step -----------------------------------------------------------------------------------------------
+
+-- Whether the states must be asked for again: a hyperparameter that they depend on has changed.
+local function is_stale(self)
+  if not self.reads then return true end
+  for name, value in next, self.reads do
+    if self.values[name] ~= value then return true end
+  end
+  return false
+end
+
+local function ask_states(self)
+  local layouts, of_shape, reads = slots.layouts(self.class, self.shapes, self.values, self.of_shape)
+  self.handle:layouts(layouts, of_shape)
+  self:set_layouts(layouts, of_shape, reads)
+end
+
+--- Notes the layouts that the machine was given.
+function Group:set_layouts(layouts, of_shape, reads)
+  self.of_shape, self.reads = {}, reads
+  for i, place in ipairs(of_shape) do self.of_shape[i] = layouts[place] end
+end
+
+--- Before an update: evaluates the schedules, and asks for the states where that is needed.
+---@param updates integer
+function Group:stage(updates)
+  local schedules, values = self.schedules, self.values
+  for i = 1, #schedules do
+    local schedule = schedules[i]
+    values[schedule.name] = evaluate_or_raise(self, schedule, updates)
+  end
+  if is_stale(self) then ask_states(self) end
+end
+
+--- Runs the rule on symbols for the parameters that have a gradient; false when there is none.
+---@return boolean present
+function Group:trace()
+  local class, values = self.class, self.values
+  self.present = core.collect(self.handle) > 0
+  if not self.present then return false end
+  if self.has_numbers then
+    for name, value in next, self.numbers do self.staged[name] = value end
+  end
+  if class.before then
+    values.step = self.updates + 1
+    class.before(self.writable, self.h)
+  end
+  core.trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
+  return true
+end
+
+--- Hands the numbers of the group to the machine, for group_add.
+function Group:lend_numbers()
+  if not (self.has_numbers and self.present) then return end
+  local list = {}
+  for i, name in ipairs(self.class.number_names) do list[i] = self.staged[name] end
+  self.handle:set_totals(table.unpack(list))
+end
+
+--- After an update that was committed: notes what it used. Cannot fail.
+function Group:commit()
+  local schedules, values, used, assigned = self.schedules, self.values, self.used, self.assigned
+  for i = 1, #schedules do
+    local name = schedules[i].name
+    used[name], assigned[name] = values[name], false
+  end
+  self.last = "used"
+  if self.present then self.updates = self.updates + 1 end
+end
+
+local function take_numbers(self)
+  for name in next, self.numbers do self.numbers[name] = self.staged[name] end
+end
+
+--- Takes the numbers of the group as the update has left them, and runs the class's `after`. An error
+--- in it is raised when the update has been made; the numbers then are those before `after`.
+function Group:settle()
+  if not (self.has_numbers and self.present) then return end
+  local class, totals = self.class, { self.handle:totals(#self.class.number_names) }
+  for i, name in ipairs(class.number_names) do self.staged[name] = totals[i] end
+  take_numbers(self)
+  if class.after then
+    self.values.step = self.updates
+    class.after(self.writable, self.h)
+    take_numbers(self)
+  end
+end
+
+return Group

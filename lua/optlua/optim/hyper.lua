@@ -1,0 +1,138 @@
+--- hyper: hyperparameters: their schema, their values, and what a rule sees of them.
+local options = require "optlua.options"
+local blame = require "optlua.optim.blame"
+
+local hyper = {}
+
+-- What a group says of itself, and what a container takes: not for hyperparameters.
+local reserved = {}
+for word in ([[name match class expect frozen params step lr_scale wd_scale unfreeze_at groups
+  max_norm norm_type nonfinite ema state_dtype state_rounding in_backward zero]]):gmatch "%S+" do
+  reserved[word] = true
+end
+
+local fields = { "above", "below", "choices", "default", "doc", "integer", "max", "min", "type" }
+local is_field = {}
+for _, field in ipairs(fields) do is_field[field] = true end
+
+local function check_description(what, name, option)
+  for field in pairs(option) do
+    if not is_field[field] then
+      blame(("%s: hyper.%s: %s"):format(what, name, options.unknown("field", field, fields)))
+    end
+  end
+  local kind = type(option.default)
+  if kind == "function" or kind == "userdata" or kind == "nil" then
+    blame(("%s: hyper.%s: the default is a number, a boolean, a word or a list of them"):format(what, name))
+  end
+end
+
+--- Checks the hyperparameters that a definition declares.
+---@param what string the class, for messages
+---@param declared table<string, any>? defaults, or descriptions with a field `default`
+---@return table<string, optlua.Option> schema
+function hyper.schema(what, declared)
+  local schema = {}
+  if declared ~= nil and type(declared) ~= "table" then blame(what .. ": hyper: a table expected") end
+  for name, entry in pairs(declared or {}) do
+    if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" then
+      blame(("%s: hyper: %s is no name for a hyperparameter"):format(what, tostring(name)))
+    end
+    if reserved[name] then
+      blame(("%s: hyper: '%s' is a word that groups use themselves; choose another"):format(what, name))
+    end
+    local option = options.describe(entry)
+    check_description(what, name, option)
+    local _, problem = options.value(name, option.default, option)
+    if problem then blame(("%s: hyper: the default is not legal: %s"):format(what, problem)) end
+    schema[name] = option
+  end
+  return schema
+end
+
+local function refuse_element() blame "an element of a list hyperparameter cannot be set; assign the whole list" end
+
+-- A list that cannot be changed: what was checked stays as it is.
+local function freeze(value)
+  if type(value) ~= "table" then return value end
+  return setmetatable({}, {
+    __index = value,
+    __newindex = refuse_element,
+    __len = function() return #value end,
+    __pairs = function() return pairs(value) end,
+  })
+end
+
+--- A list that `freeze` made, as an ordinary one; other values as they are.
+---@param value any
+---@return any
+function hyper.thaw(value)
+  return type(value) == "table" and table.move(value, 1, #value, 1, {}) or value
+end
+
+--- A value as text: lists in braces, words in quotes.
+---@param value any
+---@return string
+function hyper.text(value)
+  if type(value) == "string" then return ("%q"):format(value) end
+  if type(value) ~= "table" then return tostring(value) end
+  local words = {}
+  for i, element in ipairs(value) do words[i] = hyper.text(element) end
+  return "{ " .. table.concat(words, ", ") .. " }"
+end
+
+--- Checks one value.
+---@param name string
+---@param value any
+---@param option optlua.Option
+---@return any checked
+---@return string? problem
+function hyper.value(name, value, option)
+  if type(value) == "function" then
+    return nil, ("%s: a function is no value; optim.scheduler(optimizers, %q, f) moves it by a factor f(step), "
+      .. "schedule.value(f) gives f(step) itself"):format(name, name)
+  end
+  local checked, problem = options.value(name, value, option)
+  return freeze(checked), problem
+end
+
+--- Checks values by name; what is not given gets its default.
+---@param given table<string, any>
+---@param schema table<string, optlua.Option>
+---@return table<string, any> checked
+---@return string[] problems
+function hyper.values(given, schema)
+  local checked, problems, names = {}, {}, options.names(schema)
+  for name in pairs(given) do
+    if not schema[name] then problems[#problems + 1] = options.unknown("hyperparameter", name, names) end
+  end
+  table.sort(problems)
+  for _, name in ipairs(names) do
+    local value = given[name]
+    if value == nil then value = schema[name].default end
+    checked[name], problems[#problems + 1] = hyper.value(name, value, schema[name])
+  end
+  return checked, problems
+end
+
+--- Makes the table of current values, which lacks nothing in silence, and the `h` of rules: the same
+--- values, not to be assigned to.
+---@param values table<string, any>
+---@param names string[]
+---@return table values
+---@return table h
+function hyper.face(values, names)
+  local legal = table.move(names, 1, #names, 1, {})
+  legal[#legal + 1] = "step"
+  setmetatable(values, {
+    __index = function(_, name) error(options.unknown("hyperparameter", name, legal), 2) end,
+  })
+  local h = setmetatable({}, {
+    __index = values,
+    __newindex = function() error("a rule cannot assign to hyperparameters", 2) end,
+    __pairs = function() return next, values end,
+  })
+  return values, h
+end
+
+return hyper

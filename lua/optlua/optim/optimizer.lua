@@ -1,0 +1,278 @@
+--- optimizer: what every optimizer can do: a step, groups, states, printing.
+local core = require("optlua.core").hidden.optim
+local options = require "optlua.options"
+local blame = require "optlua.optim.blame"
+local Group = require "optlua.optim.group"
+local hyper = require "optlua.optim.hyper"
+local params = require "optlua.optim.params"
+local statedict = require "optlua.optim.statedict"
+local transaction = require "optlua.optim.transaction"
+
+---@class optlua.optim.Optimizer
+---@field groups table<string|integer, table> live: `groups.<name>.<hyperparameter>` reads and sets
+local Optimizer = {}
+Optimizer.__index = Optimizer
+Optimizer.__name = "optimizer"
+
+-- Groups, as scripts see them ---------------------------------------------------------------------------
+
+local group_of = setmetatable({}, { __mode = "k" })
+local Face = { __name = "group" }
+
+function Face:__index(key)
+  local group = group_of[self]
+  if group.class.hyper[key] then return group:read(key) end
+  if key == "name" then return group.name end
+  if key == "class" then return group.class end
+  if key == "params" then return table.move(group.params, 1, #group.params, 1, {}) end
+  if key == "names" then return table.move(group.names, 1, #group.names, 1, {}) end
+  blame(("%s: %s"):format(group.label, options.unknown("field", key, group.class.hyper_names)))
+end
+
+function Face:__newindex(key, value) group_of[self]:assign(key, value) end
+
+function Face:__pairs()
+  local group, values = group_of[self], {}
+  for _, name in ipairs(group.class.hyper_names) do values[name] = group:read(name) end
+  return next, values
+end
+
+function Face:__tostring()
+  local group = group_of[self]
+  local count, elements = #group.params, 0
+  for _, tensor in ipairs(group.params) do elements = elements + tensor:numel() end
+  local lines = { ("%s: %d parameter%s, %d element%s"):format(group.name, count, count == 1 and "" or "s",
+    elements, elements == 1 and "" or "s") }
+  for i, name in ipairs(group.class.hyper_names) do
+    lines[i + 1] = ("  %s = %s"):format(name, hyper.text(group:read(name)))
+  end
+  return table.concat(lines, "\n")
+end
+
+local function face(group)
+  local self = setmetatable({}, Face)
+  group_of[self] = group
+  return self
+end
+
+-- The groups of an optimizer: by name, and by number in their order.
+local function list_groups()
+  local list, by_name = {}, {}
+  local self = setmetatable({}, {
+    __index = function(_, key)
+      local found = list[key] or by_name[key]
+      if found or math.type(key) == "integer" then return found end
+      local names = {}
+      for i, group in ipairs(list) do names[i] = group.name end
+      blame(options.unknown("group", key, names))
+    end,
+    __newindex = function() blame "groups are added by add_group" end,
+    __len = function() return #list end,
+    __pairs = function() return ipairs(list) end,
+  })
+  local function add(group)
+    local one = face(group)
+    list[#list + 1], by_name[group.name] = one, one
+  end
+  return self, add
+end
+
+-- Making ------------------------------------------------------------------------------------------------
+
+--- Gives an object what an optimizer has: no groups yet, a clock, no clipping.
+---@param self table
+---@param name string for messages
+function Optimizer.init(self, name)
+  self._name = name
+  self._groups, self._clock, self._clip = {}, { updates = 0 }, {}
+  self._followers = {} -- schedulers that groups to come will follow
+  self.groups, self._show = list_groups()
+end
+
+--- Adds groups that were planned; all are made before any is added.
+---@param self table
+---@param plans table[]
+function Optimizer.adopt(self, plans)
+  local made = {}
+  for i, plan in ipairs(plans) do made[i] = Group.new(plan, self._clock) end
+  for _, group in ipairs(made) do
+    table.insert(self._groups, group)
+    self._show(group)
+    for _, follow in ipairs(self._followers) do follow(group) end
+  end
+  return made
+end
+
+--- All entries { name, tensor, module } of groups and plans, for checks across groups.
+local function entries_of(groups, plans)
+  local all = {}
+  for _, group in ipairs(groups) do
+    for i, name in ipairs(group.names) do all[#all + 1] = { name, group.params[i] } end
+  end
+  for _, plan in ipairs(plans) do table.move(plan.entries, 1, #plan.entries, #all + 1, all) end
+  return all
+end
+
+local function name_clash(groups, plans)
+  local seen = {}
+  for _, group in ipairs(groups) do seen[group.name] = true end
+  for _, plan in ipairs(plans) do
+    if seen[plan.name] then return ("two groups are named '%s'"):format(plan.name) end
+    seen[plan.name] = true
+  end
+end
+
+--- Raises all problems at once; also those between groups.
+---@param self table
+---@param plans table[]
+---@param problems string[]
+function Optimizer.check_plans(self, plans, problems)
+  problems[#problems + 1] = name_clash(self._groups, plans)
+  problems[#problems + 1] = params.clash(entries_of(self._groups, plans))
+  if #problems > 0 then blame(("%s: %s"):format(self._name, table.concat(problems, "\n" .. self._name .. ": "))) end
+end
+
+local function count_params(groups)
+  local count = 0
+  for _, group in ipairs(groups) do count = count + #group.params end
+  return count
+end
+
+-- A table { name =, params =, <hyperparameters> } as a plan; defaults stand in for what it leaves out.
+local function plan_group(class, given, defaults, fallback, first)
+  local name, rest = given.name, {}
+  if name == nil then name = fallback end
+  if type(name) ~= "string" or name == "" then return nil, { "the name of a group is a word" } end
+  local entries, problem = params.list(given.params, first)
+  if problem then return nil, { ("group '%s': %s"):format(name, problem) } end
+  for key, value in pairs(defaults) do rest[key] = value end
+  for key, value in pairs(given) do
+    if key ~= "name" and key ~= "params" then rest[key] = value end
+  end
+  return Group.plan(class, name, entries, rest)
+end
+
+local function is_group(value) return type(value) == "table" and value.params ~= nil end
+
+-- The groups that a script hands to a class.
+local function read_groups(given)
+  if type(given) == "table" and not params.is_module(given) and is_group(given[1]) then return given end
+  return { { name = "default", params = given } }
+end
+
+local function plan_all(class, given, defaults)
+  local plans, problems, first = {}, {}, 1
+  for i, one in ipairs(read_groups(given)) do
+    if not is_group(one) then return plans, { ("item %d is no group { params = … }, but the first is"):format(i) } end
+    local plan, wrong = plan_group(class, one, defaults, "group" .. i, first)
+    plans[#plans + 1] = plan
+    table.move(wrong, 1, #wrong, #problems + 1, problems)
+    first = first + (plan and #plan.entries or 0)
+  end
+  return plans, problems
+end
+
+--- Makes an optimizer of a class: what calling the class does.
+---@param class optlua.optim.Class
+---@param given any parameters: a module, an iterator, a list, or a list of groups
+---@param opts? table hyperparameters
+---@return optlua.optim.Optimizer
+function Optimizer.new(class, given, opts)
+  local self = setmetatable({ class = class }, Optimizer)
+  Optimizer.init(self, class.name)
+  if given == nil then blame(class.name .. ": parameters expected: a module, an iterator, a list, or groups") end
+  if opts ~= nil and type(opts) ~= "table" then
+    blame(("%s: hyperparameters are a table, not a %s"):format(class.name, type(opts)))
+  end
+  local plans, problems = plan_all(class, given, opts or {})
+  self._defaults = opts or {}
+  self:check_plans(plans, problems)
+  self:adopt(plans)
+  return self
+end
+
+--- Plans a group to be added to those that are there.
+---@param self table
+---@param class optlua.optim.Class
+---@param given table
+---@return table? plan
+---@return string[] problems
+function Optimizer.plan_more(self, class, given)
+  return plan_group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
+end
+
+--- Adds a group { name =, params =, <hyperparameters> }; what it leaves out comes from the options that
+--- the optimizer was made with. Schedules for all groups hold for it too.
+---@param given table
+function Optimizer:add_group(given)
+  if not is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
+  local plan, problems = self:plan_more(self.class, given)
+  self:check_plans({ plan }, problems)
+  self:adopt({ plan })
+end
+
+-- Use --------------------------------------------------------------------------------------------------
+
+--- Updates every parameter whose gradient is present. With a closure, calls it first and returns what
+--- it returns: it computes the gradients anew. A step is a transaction: an error leaves everything as it
+--- was. A step without any gradient does nothing and is not counted.
+---@param closure? fun(): any
+---@return any
+function Optimizer:step(closure)
+  local loss = closure and closure()
+  transaction.step(self)
+  return loss
+end
+
+--- Makes all gradients absent; their memory is kept.
+function Optimizer:zero_grad()
+  local groups = self._groups
+  for i = 1, #groups do groups[i].handle:zero_grad() end
+end
+
+--- What happened: `updates`, the number of committed steps; `grad_norm`, the norm of all gradients before
+--- clipping (of the last step where it was measured there, else of the gradients that are present);
+--- `state_bytes`.
+---@return { updates: integer, grad_norm: number, state_bytes: integer }
+function Optimizer:stats()
+  local norm, tensors, bytes = self._norm, {}, 0
+  for _, group in ipairs(self._groups) do
+    table.move(group.params, 1, #group.params, #tensors + 1, tensors)
+    bytes = bytes + group.handle:bytes()
+  end
+  if not norm then norm = core.norm(tensors, self._clip.infinity) end
+  return { updates = self._clock.updates, grad_norm = norm, state_bytes = bytes }
+end
+
+--- Everything that is needed to go on: a flat table by name. Tensors share memory with the optimizer.
+---@return table<string, any>
+function Optimizer:state_dict() return statedict.save(self) end
+
+--- Loads what state_dict gave: by name, whatever the order. Differences are listed in one error, and then
+--- nothing is loaded.
+---@param state table<string, any>
+function Optimizer:load_state_dict(state) statedict.load(self, state) end
+
+--- The text of the programs that the rule of its first group compiles to, after `step - 1` updates.
+---@param step integer
+---@return string
+function Optimizer:_program(step)
+  local group, names, text = self._groups[1], { "p", "g" }, nil
+  group:stage(0)
+  group.handle:restore(1, step - 1, {})
+  for k, slot in ipairs(group.of_shape[1]) do names[k + 2] = slot.name end
+  core.transact(function()
+    group:trace()
+    text = core.program(1, names)
+  end)
+  return text
+end
+
+function Optimizer:__tostring()
+  local lines = { self._name .. " (" }
+  for i = 1, #self.groups do lines[#lines + 1] = "  " .. tostring(self.groups[i]):gsub("\n", "\n  ") end
+  lines[#lines + 1] = ")"
+  return table.concat(lines, "\n")
+end
+
+return Optimizer

@@ -1,0 +1,129 @@
+--- slots: the states that a class declares, as layouts that the machine understands.
+local options = require "optlua.options"
+local blame = require "optlua.optim.blame"
+
+local slots = {}
+
+local floats = { "bfloat16", "float32", "float64" }
+local fields = { dtype = true, init = true, positive = true, shape = true }
+
+local function check_shape(shape)
+  if type(shape) ~= "table" then return "shape: a list expected" end
+  local copy = {}
+  for d, size in ipairs(shape) do
+    copy[d] = type(size) == "number" and math.tointeger(size) or nil
+    if not copy[d] or copy[d] < 0 then return "shape: sizes are integers from 0" end
+  end
+  return nil, copy
+end
+
+local function check_table(spec)
+  for field in pairs(spec) do
+    if not fields[field] then return options.unknown("field", field, options.names(fields)) end
+  end
+  local dtype, init = spec.dtype, spec.init
+  if dtype ~= nil and dtype ~= floats[1] and dtype ~= floats[2] and dtype ~= floats[3] then
+    return ("dtype: one of %s expected"):format(table.concat(floats, ", "))
+  end
+  if init ~= nil and init ~= "param" and (type(init) ~= "number" or init ~= init) then
+    return "init: a number or \"param\" expected"
+  end
+  if init == "param" and spec.shape then return "init: a copy of the parameter has the parameter's shape" end
+  local problem, shape
+  if spec.shape ~= nil then problem, shape = check_shape(spec.shape) end
+  return problem, { dtype = dtype, init = init or 0, shape = shape, positive = spec.positive and true or false }
+end
+
+local function check_slot(name, spec)
+  if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" or name == "step" then
+    return ("%s is no name for a state"):format(tostring(name))
+  end
+  if type(spec) == "number" and spec == spec or spec == "param" then spec = { init = spec } end
+  if type(spec) ~= "table" then
+    return ("%s: a number, \"param\" or a table expected, got %s"):format(name, type(spec))
+  end
+  local problem, slot = check_table(spec)
+  if problem then return ("%s: %s"):format(name, problem) end
+  slot.name = name
+  return nil, slot
+end
+
+--- Checks a table of states; their order is that of their names.
+---@param what string the class, for messages
+---@param declared table<string, any>
+---@return table[] layout a list of { name, dtype, shape, init, positive }
+function slots.layout(what, declared)
+  if type(declared) ~= "table" then
+    blame(("%s: state: a table of states expected, got %s"):format(what, type(declared)))
+  end
+  local layout, names = {}, {}
+  for name in pairs(declared) do names[#names + 1] = name end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  for i, name in ipairs(names) do
+    local problem
+    problem, layout[i] = check_slot(name, declared[name])
+    if problem then blame(("%s: state: %s"):format(what, problem)) end
+  end
+  return layout
+end
+
+-- Two layouts with the same key are the same.
+local function key_of(layout)
+  local words = {}
+  for i, slot in ipairs(layout) do
+    words[i] = ("%s:%s:%s:%s:%s"):format(slot.name, slot.dtype, slot.init, slot.positive,
+      slot.shape and table.concat(slot.shape, "x"))
+  end
+  return table.concat(words, ";")
+end
+
+-- The slots that exist come first and stay, though the class may not name them any more.
+local function extend(old, new)
+  if not old then return new end
+  local known, result = {}, table.move(old, 1, #old, 1, {})
+  for _, slot in ipairs(old) do known[slot.name] = true end
+  for _, slot in ipairs(new) do
+    if not known[slot.name] then result[#result + 1] = slot end
+  end
+  return result
+end
+
+-- An h that notes which hyperparameters a function read.
+local function listen(values, reads)
+  return setmetatable({}, {
+    __index = function(_, name)
+      if name == "step" then error("states do not depend on h.step", 2) end
+      local value = values[name]
+      reads[name] = value
+      return value
+    end,
+    __newindex = function() error("states cannot assign to hyperparameters", 2) end,
+  })
+end
+
+--- Asks a class for the states of parameters of each shape.
+---@param class table
+---@param shapes integer[][]
+---@param values table<string, any> hyperparameters
+---@param old? table[][] earlier layouts, for each shape: their slots stay
+---@return table[][] layouts distinct ones
+---@return integer[] of_shape for each shape, the place of its layout
+---@return table<string, any> reads the hyperparameters that were looked at, with their values
+function slots.layouts(class, shapes, values, old)
+  local layouts, of_shape, reads, place = {}, {}, {}, {}
+  local h = listen(values, reads)
+  for i, shape in ipairs(shapes) do
+    local layout = class.layout
+    if not layout then layout = slots.layout(class.name, class.state(table.move(shape, 1, #shape, 1, {}), h)) end
+    layout = extend(old and old[i], layout)
+    local key = key_of(layout)
+    if not place[key] then
+      layouts[#layouts + 1] = layout
+      place[key] = #layouts
+    end
+    of_shape[i] = place[key]
+  end
+  return layouts, of_shape, reads
+end
+
+return slots

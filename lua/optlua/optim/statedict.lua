@@ -1,0 +1,179 @@
+--- statedict: what an optimizer saves, and how it is loaded: by name, all or nothing.
+--
+--   class.<group>              the name of the class
+--   group.<group>.<name>       base values of hyperparameters, numbers of the group, its count `step`
+--   state.<parameter>.step     how often the parameter was updated
+--   state.<parameter>.<slot>   a tensor; present once there was an update
+--   updates                    committed steps: the clock of schedules
+local optlua = require "optlua"
+local blame = require "optlua.optim.blame"
+local hyper = require "optlua.optim.hyper"
+local slots = require "optlua.optim.slots"
+
+local statedict = {}
+
+local function save_group(state, group)
+  local prefix = "group." .. group.name .. "."
+  state["class." .. group.name] = group.class.name
+  for _, name in ipairs(group.class.hyper_names) do state[prefix .. name] = hyper.thaw(group.base[name]) end
+  for _, name in ipairs(group.class.number_names) do state[prefix .. name] = group.numbers[name] end
+  state[prefix .. "step"] = group.updates
+  for i, name in ipairs(group.names) do
+    local steps, tensors = group.handle:state(i)
+    state["state." .. name .. ".step"] = steps
+    for k, tensor in ipairs(tensors) do
+      state[("state.%s.%s"):format(name, group.of_shape[group.shape_of[i]][k].name)] = tensor
+    end
+  end
+end
+
+--- Everything that is needed to go on, as a flat table from names to numbers, lists, words and tensors.
+--- The tensors share memory with the optimizer, as in PyTorch: clone them to keep what they hold.
+---@param self table
+---@return table<string, any>
+function statedict.save(self)
+  local state = { updates = self._clock.updates }
+  for _, group in ipairs(self._groups) do save_group(state, group) end
+  return state
+end
+
+-- Loading -------------------------------------------------------------------------------------------------
+
+-- Reads a state, and collects what is wrong with it.
+local Reader = {}
+Reader.__index = Reader
+
+function Reader:complain(...) table.insert(self.problems, string.format(...)) end
+
+function Reader:take(key)
+  local value = self.state[key]
+  self.seen[key] = true
+  if value == nil then table.insert(self.missing, key) end
+  return value
+end
+
+function Reader:count(key)
+  local value = self:take(key)
+  local count = type(value) == "number" and math.tointeger(value)
+  if value ~= nil and (not count or count < 0) then self:complain("%s: a count expected, got %s", key, tostring(value)) end
+  return count or 0
+end
+
+local function read_hyper(reader, group)
+  local base = {}
+  for _, name in ipairs(group.class.hyper_names) do
+    local key = ("group.%s.%s"):format(group.name, name)
+    local value = reader:take(key)
+    if value ~= nil then
+      local problem
+      base[name], problem = hyper.value(name, value, group.class.hyper[name])
+      if problem then reader:complain("group.%s.%s", group.name, problem) end
+    end
+  end
+  return base
+end
+
+local function read_numbers(reader, group)
+  local numbers = {}
+  for _, name in ipairs(group.class.number_names) do
+    local key = ("group.%s.%s"):format(group.name, name)
+    local value = reader:take(key)
+    if value ~= nil and type(value) ~= "number" then reader:complain("%s: a number expected, got %s", key, type(value)) end
+    numbers[name] = value
+  end
+  return numbers
+end
+
+local function describe(dtype, shape) return ("%s (%s)"):format(dtype, table.concat(shape, ", ")) end
+
+local function read_slot(reader, key, slot, param)
+  local tensor = reader:take(key)
+  if tensor == nil then return nil end
+  local wanted = describe(slot.dtype or param.dtype, slot.shape or param.shape)
+  local got = optlua.is_tensor(tensor) and describe(tensor.dtype, tensor.shape) or type(tensor)
+  if got ~= wanted then reader:complain("%s: %s expected, got %s", key, wanted, got) end
+  return tensor
+end
+
+local function read_param(reader, group, i, layout)
+  local prefix = "state." .. group.names[i] .. "."
+  local entry = { steps = reader:count(prefix .. "step"), tensors = {} }
+  if entry.steps == 0 then return entry end
+  for k, slot in ipairs(layout) do entry.tensors[k] = read_slot(reader, prefix .. slot.name, slot, group.params[i]) end
+  return entry
+end
+
+-- The states that parameters of each shape would have with these hyperparameters; nil where they are
+-- not all known.
+local function ask_layouts(group, base)
+  for _, name in ipairs(group.class.hyper_names) do
+    if base[name] == nil then return nil end
+  end
+  return slots.layouts(group.class, group.shapes, base)
+end
+
+local function read_group(reader, group)
+  local plan = { group = group, base = read_hyper(reader, group), numbers = read_numbers(reader, group), params = {} }
+  plan.updates = reader:count(("group.%s.step"):format(group.name))
+  local class = reader:take("class." .. group.name)
+  if class ~= nil and class ~= group.class.name then
+    reader:complain("class.%s: %s expected, got %s", group.name, group.class.name, tostring(class))
+  end
+  plan.layouts, plan.of_shape, plan.reads = ask_layouts(group, plan.base)
+  for i in ipairs(group.names) do
+    local layout = plan.layouts and plan.layouts[plan.of_shape[group.shape_of[i]]] or {}
+    plan.params[i] = read_param(reader, group, i, layout)
+  end
+  return plan
+end
+
+local function unexpected(reader)
+  local list = {}
+  for key in pairs(reader.state) do
+    if not reader.seen[key] then list[#list + 1] = tostring(key) end
+  end
+  table.sort(list)
+  return list
+end
+
+local function report(self, reader)
+  local lines, extra = {}, unexpected(reader)
+  if #reader.missing > 0 then lines[#lines + 1] = "  missing: " .. table.concat(reader.missing, ", ") end
+  if #extra > 0 then lines[#lines + 1] = "  unexpected: " .. table.concat(extra, ", ") end
+  for _, problem in ipairs(reader.problems) do lines[#lines + 1] = "  differing: " .. problem end
+  if #lines == 0 then return nil end
+  return ("%s: the state does not fit; nothing was loaded\n%s"):format(self._name, table.concat(lines, "\n"))
+end
+
+-- Fills a twin of a group's states.
+local function make_twin(plan)
+  local twin = plan.group.handle:twin()
+  twin:layouts(plan.layouts, plan.of_shape)
+  for i, entry in ipairs(plan.params) do twin:restore(i, entry.steps, entry.tensors) end
+  return twin
+end
+
+local function apply(plan, updates)
+  local group = plan.group
+  group.handle:exchange(plan.twin)
+  group:set_layouts(plan.layouts, plan.of_shape, plan.reads)
+  group:load(plan.base, plan.numbers, plan.updates, updates)
+end
+
+--- Loads a state that `save` gave: for the same parameters, groups and classes, in whatever order. All
+--- differences are listed in one error, and then nothing is loaded.
+---@param self table
+---@param state table<string, any>
+function statedict.load(self, state)
+  if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
+  local reader = setmetatable({ state = state, seen = {}, missing = {}, problems = {} }, Reader)
+  local updates, plans = reader:count("updates"), {}
+  for i, group in ipairs(self._groups) do plans[i] = read_group(reader, group) end
+  local problem = report(self, reader)
+  if problem then blame(problem) end
+  for _, plan in ipairs(plans) do plan.twin = make_twin(plan) end
+  for _, plan in ipairs(plans) do apply(plan, updates) end
+  self._clock.updates = updates
+end
+
+return statedict
