@@ -2,6 +2,7 @@
 -- an entry lacks fails here by itself.
 local optlua = require "optlua"
 local core = require "optlua.core"
+local examples = require "tests.examples"
 local samples = require "tests.samples"
 local golden = require "tests.golden.ops"
 
@@ -176,36 +177,13 @@ local function check_allocations(op)
   end
 end
 
---- What a chunk prints, words separated by single spaces.
-local function printed(chunk)
-  local lines = {}
-  local env = setmetatable({
-    optlua = optlua,
-    print = function(...)
-      local words = table.pack(...)
-      for k = 1, words.n do words[k] = tostring(words[k]) end
-      lines[#lines + 1] = table.concat(words, " ")
-    end,
-  }, { __index = _G })
-  assert(load(chunk, "=example", "t", env))()
-  return (table.concat(lines, "\n"):gsub("%s+", " "))
-end
-
---- Runs an example; what follows each `-->` is what it prints.
-local function check_example(entry)
-  local expected = {}
-  for text in entry.example:gmatch "%-%->([^\n]*)" do expected[#expected + 1] = text end
-  local text = table.concat(expected, " "):gsub("%s+", " "):gsub("^ ", ""):gsub(" $", "")
-  assert.equal(text, printed(entry.example))
-end
-
 for _, family in ipairs(core.registry()) do
   describe("family " .. family.name .. ":", function()
     for _, op in ipairs(family.ops) do
       if not op.hidden then
         it(op.name .. " is described, and its example prints what it says", function()
           assert.is_string(op.doc)
-          if op.example or not op.inplace then check_example(op) end
+          if op.example or not op.inplace then examples.check(op.example) end
         end)
       end
       if not op.native then

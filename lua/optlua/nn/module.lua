@@ -20,6 +20,11 @@ local function is_module(value)
   return type(value) == "table" and classes[getmetatable(value)] == true
 end
 
+--- Whether a value is a class of modules.
+---@param value any
+---@return boolean
+local function is_class(value) return classes[value] == true end
+
 --- Whether a value is a tensor that a module would take as its parameter: one made by nn.Parameter,
 --- or any leaf that requires a gradient.
 local function is_parameter(value)
@@ -490,5 +495,6 @@ return {
   Module = Module,
   Parameter = parameter,
   class = class,
+  is_class = is_class,
   is_module = is_module,
 }

@@ -4,6 +4,6 @@ local utils = {}
 --- Scales the gradients of all parameters together so that their norm is at most max_norm; writes the
 --- gradients. See optlua.optim.clip.
 ---@return number # the norm before
-function utils.clip_grad_norm_(...) return require("optlua.optim.clip").clip_grad_norm_(...) end
+function utils.clip_grad_norm_(...) return require("optlua.optim").clip_grad_norm_(...) end
 
 return utils

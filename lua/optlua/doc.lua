@@ -1,0 +1,296 @@
+--- doc: what everything is for: found in the registry of ops, in the classes of optimizers, and in the
+--- comments of the library's own source.
+--
+-- `doc.print "AdamW"` is `help "AdamW"` at the prompt and `optlua --doc AdamW` in a shell;
+-- scripts/dev/docs.lua writes all entries as pages.
+local core = require "optlua.core"
+local options = require "optlua.options"
+
+local doc = {}
+
+---@class optlua.doc.Entry
+---@field name string as it is called: "optlua.cat", "tensor:sum", "nn.Linear"
+---@field page string the page it stands on
+---@field signature string
+---@field text string
+---@field example? string
+
+-- Ops -------------------------------------------------------------------------------------------------
+
+local kinds = {
+  tensor = "tensor", operand = "tensor or number", tensors = "list of tensors", number = "number",
+  data = "integer", index = "index", sizes = "list of sizes", dims = "dimension or list of dimensions",
+  flag = "boolean", dtype = "dtype", any = "any value",
+}
+
+local function preset_text(param)
+  if param.kind == "flag" then return tostring(param.preset ~= 0) end
+  if param.kind == "number" or param.kind == "data" then return ("%.14g"):format(param.preset) end
+  if param.kind == "choice" then
+    local words = {}
+    for word in param.choices:gmatch "[^|]+" do words[#words + 1] = word end
+    return ('"%s"'):format(words[param.preset + 1])
+  end
+  if param.kind == "index" and param.preset ~= 0 then return ("%d"):format(param.preset) end
+end
+
+local function param_line(param)
+  local words = { param.choices and '"' .. param.choices:gsub("|", '" or "') .. '"' or kinds[param.kind] }
+  if param.optional then
+    local preset = preset_text(param)
+    words[#words + 1] = preset and "default " .. preset or "optional"
+  end
+  if param.doc then words[#words + 1] = param.doc end
+  return ("  %s: %s"):format(param.name, table.concat(words, "; "))
+end
+
+local function op_entry(family, op)
+  local names, lines, first = {}, { op.doc }, op.method and 2 or 1
+  for p, param in ipairs(op.params) do
+    if p >= first then
+      names[#names + 1] = param.optional and "[" .. param.name .. "]" or param.name
+      lines[#lines + 1] = param_line(param)
+    end
+  end
+  local name = (op.method and "tensor:" or "optlua.") .. op.name
+  return {
+    name = name, page = "tensors", section = family.doc or family.name,
+    signature = ("%s(%s)"):format(name, table.concat(names, ", ")),
+    text = table.concat(lines, "\n"), example = op.example,
+  }
+end
+
+local function add_ops(entries)
+  for _, family in ipairs(core.registry()) do
+    for _, op in ipairs(family.ops) do
+      if not op.hidden then entries[#entries + 1] = op_entry(family, op) end
+    end
+  end
+end
+
+-- Sources ----------------------------------------------------------------------------------------------
+
+local sources = {} -- lines of files, by name
+
+local function lines_of(path)
+  if not sources[path] then
+    local lines = {}
+    local file = io.open(path)
+    if file then
+      for line in file:lines() do lines[#lines + 1] = line end
+      file:close()
+    end
+    sources[path] = lines
+  end
+  return sources[path]
+end
+
+--- The comment that ends above a line: its text, and what its tags say.
+local function comment_above(lines, at)
+  local first = at
+  while first > 1 and lines[first - 1]:find "^%s*%-%-%-" do first = first - 1 end
+  local text = {}
+  for k = first, at - 1 do
+    local line = lines[k]:gsub("^%s*%-%-%-%s?", "")
+    local tag, rest = line:match "^@(%a+)%s*(.*)"
+    if tag == "param" or tag == "return" then
+      text[#text + 1] = ("  %s %s"):format(tag == "return" and "->" or "", rest):gsub("^   ", "  ")
+    elseif not tag then
+      text[#text + 1] = line
+    end
+  end
+  return table.concat(text, "\n")
+end
+
+--- The lines of Lua in a comment (indented by four), which are its example.
+local function example_in(text)
+  local lines = {}
+  for line in text:gmatch "[^\n]+" do
+    local code = line:match "^    (.*)"
+    if code then lines[#lines + 1] = code end
+  end
+  return #lines > 0 and table.concat(lines, "\n") or nil
+end
+
+local function where(fn)
+  local info = debug.getinfo(fn, "S")
+  if info.what == "C" then return nil end
+  return lines_of(info.source:sub(2)), info.linedefined
+end
+
+local function parameters_of(fn, from)
+  local info, names = debug.getinfo(fn, "u"), {}
+  for k = from or 1, info.nparams do names[#names + 1] = debug.getlocal(fn, k) end
+  if info.isvararg then names[#names + 1] = "…" end
+  return table.concat(names, ", ")
+end
+
+local function function_entry(name, page, fn)
+  local lines, at = where(fn)
+  if not lines then return nil end
+  local text = comment_above(lines, at)
+  local method = name:find ":" ~= nil
+  return {
+    name = name, page = page, signature = ("%s(%s)"):format(name, parameters_of(fn, method and 2 or 1)),
+    text = text, example = example_in(text),
+  }
+end
+
+--- The comment of a class of layers stands above the line that makes it.
+local function layer_entry(name, page, class)
+  local maker = rawget(class, "init") or rawget(class, "forward")
+  local lines, at = where(maker)
+  if not lines then return nil end
+  local text = ""
+  for k, line in ipairs(lines) do
+    if line:find("^local " .. class.name .. " = ") then text = comment_above(lines, k) end
+  end
+  local init = rawget(class, "init")
+  local arguments = init and comment_above(lines, at) or ""
+  return {
+    name = name, page = page, signature = ("%s(%s)"):format(name, init and parameters_of(init, 2) or ""),
+    text = arguments == "" and text or text .. "\n" .. arguments, example = example_in(text),
+  }
+end
+
+-- Optimizers -------------------------------------------------------------------------------------------
+
+local function value_text(value)
+  if type(value) ~= "table" then return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
+  local words = {}
+  for k, item in ipairs(value) do words[k] = value_text(item) end
+  return "{ " .. table.concat(words, ", ") .. " }"
+end
+
+local function option_line(name, entry)
+  local option = options.describe(entry)
+  local words = { "default " .. value_text(option.default) }
+  for _, bound in ipairs { { "min", "at least" }, { "max", "at most" }, { "above", "above" }, { "below", "below" } } do
+    if option[bound[1]] then words[#words + 1] = ("%s %s"):format(bound[2], option[bound[1]]) end
+  end
+  if option.choices then words[#words + 1] = "one of " .. value_text(option.choices) end
+  if option.doc then words[#words + 1] = option.doc end
+  return ("  %s: %s"):format(name, table.concat(words, ", "))
+end
+
+--- An optimizer is explained by the comment that begins its file, and by its hyperparameters.
+local function optimizer_entry(name, class)
+  local lines, text = where(class.update), {}
+  for _, line in ipairs(lines or {}) do
+    if not line:find "^%-%-%-" then break end
+    text[#text + 1] = (line:gsub("^%-%-%-%s?", ""))
+  end
+  for _, hyper in ipairs(options.names(class.hyper)) do text[#text + 1] = option_line(hyper, class.hyper[hyper]) end
+  return {
+    name = "optim." .. name, page = "optim", section = "Optimizers",
+    signature = ("optim.%s(parameters, options)"):format(name), text = table.concat(text, "\n"),
+  }
+end
+
+local function add_optimizers(entries)
+  local optim = require "optlua.optim"
+  for _, name in ipairs(optim.list()) do entries[#entries + 1] = optimizer_entry(name, optim.resolve(name)) end
+end
+
+-- Modules ------------------------------------------------------------------------------------------------
+
+local modules = { "nn", "optim", "data", "metrics", "evaluate", "progress", "gradcheck", "npy", "options" }
+
+local function sorted(names)
+  table.sort(names)
+  return names
+end
+
+local function keys_of(value)
+  local names = {}
+  for name in pairs(value) do
+    if type(name) == "string" and not name:find "^_" then names[#names + 1] = name end
+  end
+  return sorted(names)
+end
+
+local add_table
+
+--- Adds what a name stands for, if it is documented.
+local function add_value(entries, prefix, name, page, value)
+  local full = prefix .. name
+  if type(value) == "function" then
+    entries[#entries + 1] = function_entry(full, page, value)
+  elseif type(value) == "table" and require("optlua.nn.module").is_class(value) then
+    entries[#entries + 1] = layer_entry(full, page, value)
+    if name == "Module" then add_table(entries, "module:", page, value) end
+  elseif type(value) == "table" and (name == "functional" or name == "utils" or name == "init") then
+    add_table(entries, full .. ".", page, value)
+  elseif type(value) == "table" and (name == "Optimizer" or name == "Container") then
+    add_table(entries, name:lower() .. ":", page, value)
+  end
+end
+
+function add_table(entries, prefix, page, value)
+  for _, name in ipairs(keys_of(value)) do add_value(entries, prefix, name, page, value[name]) end
+end
+
+local function add_modules(entries)
+  local optlua = require "optlua"
+  for _, name in ipairs(modules) do
+    local value = optlua[name]
+    if type(value) == "function" then entries[#entries + 1] = function_entry("optlua." .. name, "library", value)
+    elseif value then add_table(entries, name .. ".", name, value) end
+  end
+end
+
+-- Looking up -------------------------------------------------------------------------------------------
+
+--- Every entry, page by page.
+---@return optlua.doc.Entry[]
+function doc.entries()
+  local entries = {}
+  add_ops(entries)
+  add_modules(entries)
+  add_optimizers(entries)
+  return entries
+end
+
+local function last_part(name) return name:match "[%w_]+$" end
+
+--- The entries of a name, whole ("nn.Linear") or only its last part ("Linear").
+---@param name string
+---@return optlua.doc.Entry[]
+function doc.find(name)
+  local exact, similar, names = {}, {}, {}
+  for _, entry in ipairs(doc.entries()) do
+    local full = entry.name:gsub("^optlua%.", "")
+    if entry.name == name or full == name then exact[#exact + 1] = entry
+    elseif last_part(entry.name) == name then similar[#similar + 1] = entry end
+    names[#names + 1] = last_part(entry.name)
+  end
+  local found = #exact > 0 and exact or similar
+  if #found > 0 then return found end
+  local near = options.nearest(name, names)
+  error(("doc: nothing is called %q%s"):format(name, near and (" (did you mean %q?)"):format(near) or ""), 0)
+end
+
+--- An entry as text.
+---@param entry optlua.doc.Entry
+---@return string
+function doc.text(entry)
+  local parts = { entry.signature, "" }
+  for line in entry.text:gmatch "[^\n]+" do parts[#parts + 1] = "  " .. line end
+  if entry.example and not entry.text:find("    ", 1, true) then
+    parts[#parts + 1] = ""
+    for line in entry.example:gmatch "[^\n]+" do parts[#parts + 1] = "      " .. line end
+  end
+  return table.concat(parts, "\n")
+end
+
+--- Prints what a name stands for; an unknown one raises and names the nearest.
+---@param name string such as "AdamW", "nn.Linear", "tensor:sum"
+function doc.print(name)
+  if type(name) ~= "string" then error('help: a name expected, as in help "AdamW"', 0) end
+  for k, entry in ipairs(doc.find(name)) do
+    if k > 1 then print "" end
+    print(doc.text(entry))
+  end
+end
+
+return doc

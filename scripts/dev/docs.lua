@@ -1,0 +1,47 @@
+-- Writes the reference: one page of Markdown for each part of the library, and an index of names.
+--   build/optlua scripts/dev/docs.lua [FOLDER]        (default: build/docs)
+local doc = require "optlua.doc"
+
+local folder = arg[1] or "build/docs"
+os.execute(("mkdir -p '%s'"):format(folder))
+
+local function anchor(entry)
+  return (entry.name:lower():gsub("[^%w_]+", "-"))
+end
+
+local function page_text(name, entries)
+  local lines, section = { "# " .. name, "" }, nil
+  for _, entry in ipairs(entries) do
+    if entry.section ~= section then
+      section = entry.section
+      lines[#lines + 1] = ("## %s\n"):format(section)
+    end
+    lines[#lines + 1] = ('<a id="%s"></a>\n### %s\n'):format(anchor(entry), entry.name)
+    lines[#lines + 1] = ("```\n%s\n```\n"):format(doc.text(entry))
+  end
+  return table.concat(lines, "\n")
+end
+
+local function write(name, text)
+  local file = assert(io.open(("%s/%s.md"):format(folder, name), "w"))
+  assert(file:write(text, "\n"))
+  assert(file:close())
+end
+
+local pages, order, index = {}, {}, { "# optlua: reference\n" }
+for _, entry in ipairs(doc.entries()) do
+  if not pages[entry.page] then
+    pages[entry.page] = {}
+    order[#order + 1] = entry.page
+  end
+  table.insert(pages[entry.page], entry)
+end
+for _, page in ipairs(order) do
+  write(page, page_text(page, pages[page]))
+  index[#index + 1] = ("## [%s](%s.md)\n"):format(page, page)
+  local links = {}
+  for k, entry in ipairs(pages[page]) do links[k] = ("[`%s`](%s.md#%s)"):format(entry.name, page, anchor(entry)) end
+  index[#index + 1] = table.concat(links, " · ") .. "\n"
+end
+write("index", table.concat(index, "\n"))
+print(("%s: %d pages"):format(folder, #order + 1))

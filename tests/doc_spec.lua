@@ -1,0 +1,44 @@
+-- The documentation: everything public has an entry, and its examples run.
+local doc = require "optlua.doc"
+local examples = require "tests.examples"
+
+--- What doc.print prints.
+local function printed(name)
+  local lines, real = {}, print
+  _G.print = function(text) lines[#lines + 1] = text end
+  local ok, message = pcall(doc.print, name)
+  _G.print = real
+  return ok and table.concat(lines, "\n") or error(message, 0)
+end
+
+describe("the documentation", function()
+  it("explains every public name", function()
+    local entries = doc.entries()
+    assert.is_true(#entries > 200)
+    for _, entry in ipairs(entries) do
+      assert.is_true(#entry.text > 0, entry.name .. " has no comment")
+      assert.is_string(entry.page)
+    end
+  end)
+
+  for _, entry in ipairs(doc.entries()) do
+    if entry.example and entry.page ~= "tensors" then -- the registry's spec runs those
+      it("has an example for " .. entry.name .. " that prints what it says", function()
+        examples.check(entry.example)
+      end)
+    end
+  end
+
+  it("finds ops, layers, optimizers and functions by name", function()
+    assert.matches("^tensor:relu%(%)\n", printed "relu")
+    assert.matches("^nn.Linear%(in_features, out_features, opts%)", printed "Linear")
+    assert.matches("weight_decay: default 0.01, at least 0", printed "AdamW")
+    assert.matches("Decoupled weight decay", printed "optim.AdamW")
+    assert.matches("data.loader%(dataset, opts%)", printed "data.loader")
+  end)
+
+  it("names the nearest when there is none", function()
+    assert.has_error(function() printed "AdmW" end, 'doc: nothing is called "AdmW" (did you mean "AdamW"?)')
+    assert.has_error(function() printed(7) end, 'help: a name expected, as in help "AdamW"')
+  end)
+end)
