@@ -1,0 +1,138 @@
+/* floors: what no implementation can go under, as a Lua module for the benchmarks: loops over the same
+ * bytes, loops written by hand, the bare matrix products of a step, an empty C call. */
+#include <cblas.h>
+#include <lauxlib.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#if !defined(__x86_64__) || defined(__clang__)
+#undef KERNEL
+#define KERNEL
+#endif
+
+enum { CHUNK = 65536 };
+
+/* Four arrays of n floats in one block: p, g, m, v. */
+typedef struct arrays {
+  float *p, *g, *m, *v;
+  lua_Integer n;
+} arrays;
+
+static int release(lua_State *L) {
+  arrays *a = luaL_checkudata(L, 1, "floors.arrays");
+  free(a->p);
+  a->p = NULL;
+  return 0;
+}
+
+/* arrays(n): filled, so that every page is there. */
+static int new_arrays(lua_State *L) {
+  lua_Integer n = luaL_checkinteger(L, 1), padded = (n + 15) / 16 * 16;
+  arrays *a = lua_newuserdatauv(L, sizeof *a, 0);
+  *a = (arrays){ .n = n };
+  luaL_setmetatable(L, "floors.arrays");
+  a->p = aligned_alloc(64, 4 * (size_t)padded * sizeof(float));
+  if (!a->p) return luaL_error(L, "floors: out of memory");
+  a->g = a->p + padded;
+  a->m = a->g + padded;
+  a->v = a->m + padded;
+  for (lua_Integer i = 0; i < 4 * padded; i++) a->p[i] = 0.5f;
+  return 1;
+}
+
+/* Reads p, g, m, v; writes p, m, v: 28 bytes an element, and almost no arithmetic. */
+KERNEL static void copy_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
+#pragma GCC ivdep
+  for (lua_Integer i = 0; i < n; i++) {
+    p[i] = p[i] + g[i];
+    m[i] = m[i] + 1;
+    v[i] = v[i] + 1;
+  }
+}
+
+/* AdamW, written by hand. */
+KERNEL static void adamw_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
+  const float b1 = 0.9f, b2 = 0.999f, decay = 1 - 1e-5f, rate = 1e-3f, root = 0.5f, eps = 1e-8f;
+#pragma GCC ivdep
+  for (lua_Integer i = 0; i < n; i++) {
+    float first = b1 * m[i] + (1 - b1) * g[i], second = b2 * v[i] + (1 - b2) * (g[i] * g[i]);
+    p[i] = p[i] * decay - rate * (first / (sqrtf(second) / root + eps));
+    m[i] = first;
+    v[i] = second;
+  }
+}
+
+typedef void chunk_fn(float *, const float *, float *, float *, lua_Integer);
+
+static void run(const arrays *a, chunk_fn *fn) {
+#pragma omp parallel for schedule(static) if (a->n >= CHUNK)
+  for (lua_Integer i = 0; i < a->n; i += CHUNK)
+    fn(a->p + i, a->g + i, a->m + i, a->v + i, a->n - i < CHUNK ? a->n - i : CHUNK);
+}
+
+/* copy(arrays, times), adamw(arrays, times) */
+static int copy(lua_State *L) {
+  const arrays *a = luaL_checkudata(L, 1, "floors.arrays");
+  for (lua_Integer k = luaL_checkinteger(L, 2); k > 0; k--) run(a, copy_chunk);
+  return 0;
+}
+
+static int adamw(lua_State *L) {
+  const arrays *a = luaL_checkudata(L, 1, "floors.arrays");
+  for (lua_Integer k = luaL_checkinteger(L, 2); k > 0; k--) run(a, adamw_chunk);
+  return 0;
+}
+
+/* step_products(times): the five products of a training step of 64-64-10 with batch 32, and
+ * forward_products(times): the two of a forward pass with batch 1. */
+static float x[32 * 64], w1[64 * 64], h[32 * 64], w2[10 * 64], y[32 * 10];
+
+static void gemm(int ta, int tb, int m, int n, int k, const float *a, const float *b, float *c) {
+  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k,
+              1, a, ta ? m : k, b, tb ? k : n, 0, c, n);
+}
+
+static int step_products(lua_State *L) {
+  static float g1[64 * 64], g2[10 * 64], gh[32 * 64];
+  for (lua_Integer i = luaL_checkinteger(L, 1); i > 0; i--) {
+    gemm(0, 1, 32, 64, 64, x, w1, h);
+    gemm(0, 1, 32, 10, 64, h, w2, y);
+    gemm(1, 0, 10, 64, 32, y, h, g2);
+    gemm(0, 0, 32, 64, 10, y, w2, gh);
+    gemm(1, 0, 64, 64, 32, gh, x, g1);
+  }
+  return 0;
+}
+
+static int forward_products(lua_State *L) {
+  for (lua_Integer i = luaL_checkinteger(L, 1); i > 0; i--) {
+    gemm(0, 1, 1, 64, 64, x, w1, h);
+    gemm(0, 1, 1, 10, 64, h, w2, y);
+  }
+  return 0;
+}
+
+/* call(): an empty C function. */
+static int call(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+__attribute__((visibility("default"))) int luaopen_floors(lua_State *L);
+
+int luaopen_floors(lua_State *L) {
+  static const luaL_Reg functions[] = { { "arrays", new_arrays },
+                                        { "copy", copy },
+                                        { "adamw", adamw },
+                                        { "step_products", step_products },
+                                        { "forward_products", forward_products },
+                                        { "call", call },
+                                        { NULL, NULL } };
+  luaL_newmetatable(L, "floors.arrays");
+  lua_pushcfunction(L, release);
+  lua_setfield(L, -2, "__gc");
+  luaL_newlib(L, functions);
+  return 1;
+}

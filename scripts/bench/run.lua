@@ -1,0 +1,135 @@
+-- The benchmarks: each line is a floor, measured in the same run, and what optlua takes, as medians of
+-- interleaved rounds.
+--   make bench                     (QUICK=1: without the arrays of 124 million elements)
+package.path = arg[0]:match "^(.*)[/\\]" .. "/?.lua;" .. package.path
+local optlua = require "optlua"
+local floors = require "floors"
+local timing = require "timing"
+local nn, optim = optlua.nn, optlua.optim
+
+--- AdamW as a user would write it, in a script.
+local Copy = optim.define {
+  name = "AdamWCopy",
+  hyper = { lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 1e-2 },
+  state = { exp_avg = 0, exp_avg_sq = 0 },
+  update = function(p, g, s, h)
+    local b1, b2 = h.betas[1], h.betas[2]
+    s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    local denominator = optim.sqrt(s.exp_avg_sq) / math.sqrt(1 - b2 ^ h.step) + h.eps
+    return p * (1 - h.lr * h.weight_decay) - h.lr / (1 - b1 ^ h.step) * (s.exp_avg / denominator)
+  end,
+}
+
+local function times(fn)
+  return function(n)
+    for _ = 1, n do fn() end
+  end
+end
+
+--- A parameter with a gradient.
+local function parameter(n)
+  local p = optlua.randn { n }
+  p.requires_grad = true
+  p.grad = optlua.randn { n }
+  return p
+end
+
+local function stepper(class, params)
+  local optimizer = class(params, { lr = 1e-5 })
+  return times(function() optimizer:step() end)
+end
+
+local function adamw(n, opts)
+  local own = floors.arrays(n)
+  timing.report(("AdamW, %d elements"):format(n), {
+    { "bytes", function(k) floors.copy(own, k) end },
+    { "fused C", function(k) floors.adamw(own, k) end },
+    { "built-in", stepper(optim.AdamW, { parameter(n) }) },
+    { "script's", stepper(Copy, { parameter(n) }) },
+  }, opts)
+end
+
+local function small_tensors()
+  local list = {}
+  for k = 1, 10000 do list[k] = parameter(1000) end
+  timing.report("AdamW, 10,000 tensors of 1,000", {
+    { "one tensor", stepper(optim.AdamW, { parameter(10000 * 1000) }) },
+    { "many", stepper(optim.AdamW, list) },
+  })
+end
+
+--- What one group more costs: its tracing and look-up.
+local function tracing()
+  local function groups(count)
+    local list = {}
+    for k = 1, count do list[k] = { name = "g" .. k, params = { { "p" .. k, parameter(16) } } } end
+    return stepper(optim.AdamW, list)
+  end
+  local medians = timing.interleaved { { "1", groups(1) }, { "11", groups(11) } }
+  print(("%-34s %s a group and step; a step of one group %s"):format("tracing, look-up, 16 elements",
+    timing.text((medians[2] - medians[1]) / 10), timing.text(medians[1])))
+end
+
+local function addition()
+  local a, b = optlua.randn { 16 }, optlua.randn { 16 }
+  local sum
+  timing.report("a + b, 16 elements", {
+    { "C call", function(n) local call = floors.call; for _ = 1, n do call() end end },
+    { "a + b", function(n) for _ = 1, n do sum = a + b end end },
+  })
+  return sum
+end
+
+local function network()
+  return nn.Sequential { nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10) }
+end
+
+local function training_step()
+  local model, loss_fn = network(), nn.CrossEntropyLoss()
+  local optimizer = optim.AdamW(model, { lr = 1e-4 })
+  local x, y = optlua.randn { 32, 64 }, optlua.randint(0, 10, { 32 })
+  timing.report("training step, 64-64-10, batch 32", {
+    { "products", floors.step_products },
+    { "step", times(function()
+      local loss = loss_fn(model(x), y)
+      optimizer:zero_grad()
+      loss:backward()
+      optimizer:step()
+    end) },
+  })
+  local one = optlua.randn { 1, 64 }
+  timing.report("forward pass, 64-64-10, batch 1", {
+    { "products", floors.forward_products },
+    { "pass", times(function() optlua.no_grad(model, one) end) },
+  })
+end
+
+local function start_up()
+  local program = os.getenv "OPTLUA" or "build/optlua"
+  timing.report("start", {
+    { "lua5.4", times(function() os.execute "lua5.4 -e ''" end) },
+    { "optlua", times(function() os.execute(program .. " -e ''") end) },
+    { "with the library", times(function() os.execute(program .. [[ -e 'local nn = require("optlua").nn']]) end) },
+  })
+end
+
+local function all(threads)
+  optlua.set_num_threads(threads)
+  print(("\n%d thread%s"):format(threads, threads == 1 and "" or "s"))
+  if not os.getenv "QUICK" then adamw(124000000, { rounds = 7, seconds = 0.3 }) end
+  for _, n in ipairs { 10000000, 1000000, 100000, 10000 } do adamw(n) end
+  small_tensors()
+end
+
+for _, name in ipairs { "blas", "isa" } do
+  local value = optlua.build_info()[name]
+  if value then print(name, value) end
+end
+all(2)
+all(1)
+print ""
+tracing()
+addition()
+training_step()
+start_up()

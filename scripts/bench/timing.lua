@@ -1,0 +1,68 @@
+-- timing: medians of interleaved runs, and their ratios.
+local clock = require("optlua.core").hidden.clock
+
+local timing = {}
+
+local function median(list)
+  table.sort(list)
+  local n = #list
+  return n % 2 == 1 and list[n // 2 + 1] or (list[n // 2] + list[n // 2 + 1]) / 2
+end
+
+--- How many calls last about `seconds`.
+local function calls_for(fn, seconds)
+  fn(1)
+  local calls = 1
+  while true do
+    local start = clock()
+    fn(calls)
+    local elapsed = clock() - start
+    if elapsed >= seconds / 4 then return math.max(1, math.floor(calls * seconds / elapsed)) end
+    calls = calls * 4
+  end
+end
+
+--- Times contenders in turn, round after round: { { name, fn }, … }, where fn(n) does the work n times.
+---@param contenders table[]
+---@param opts? { rounds?: integer, seconds?: number } default 9 rounds of 0.05 s each
+---@return number[] seconds of one call, the median, for each contender
+function timing.interleaved(contenders, opts)
+  local rounds, seconds = opts and opts.rounds or 9, opts and opts.seconds or 0.05
+  local calls, times = {}, {}
+  for k, contender in ipairs(contenders) do
+    calls[k], times[k] = calls_for(contender[2], seconds), {}
+  end
+  for round = 1, rounds do
+    for k, contender in ipairs(contenders) do
+      collectgarbage()
+      local start = clock()
+      contender[2](calls[k])
+      times[k][round] = (clock() - start) / calls[k]
+    end
+  end
+  local medians = {}
+  for k in ipairs(contenders) do medians[k] = median(times[k]) end
+  return medians
+end
+
+--- A time in a unit that suits it.
+function timing.text(seconds)
+  for _, unit in ipairs { { 1, "s" }, { 1e-3, "ms" }, { 1e-6, "µs" } } do
+    if seconds >= unit[1] then return ("%.3g %s"):format(seconds / unit[1], unit[2]) end
+  end
+  return ("%.3g ns"):format(seconds / 1e-9)
+end
+
+--- Prints a line of contenders: the first one is the floor; others with their ratio to it.
+function timing.report(title, contenders, opts)
+  local times = timing.interleaved(contenders, opts)
+  local words = { ("%-34s %s %s"):format(title, contenders[1][1], timing.text(times[1])) }
+  for k = 2, #contenders do
+    words[#words + 1] = ("%s %s (%.2f×)"):format(contenders[k][1], timing.text(times[k]), times[k] / times[1])
+  end
+  print(table.concat(words, "   "))
+  io.stdout:flush()
+  return times
+end
+
+return timing
