@@ -103,8 +103,8 @@ format: ## formats all C (the versions of clang-format differ: this one is in De
 docs: all ## writes the reference from the registries and doc comments
 	$(PROGRAM) scripts/dev/docs.lua
 
-bench: all ## measures ratios to floors of the same run
-	$(PROGRAM) scripts/bench/run.lua
+bench: all $(BUILD)/bench/floors.so ## measures ratios to floors of the same run
+	LUA_CPATH='$(BUILD)/bench/?.so;;' OPTLUA='$(PROGRAM)' $(PROGRAM) scripts/bench/run.lua
 
 install: all ## PREFIX=/usr/local DESTDIR=
 	LIBS='$(MODE) $(LIBS)' scripts/dev/install.sh install '$(DESTDIR)$(PREFIX)' $(BUILD)
@@ -144,6 +144,11 @@ $(MODULE): $(BIND) $(LIBRARY)
 $(PROGRAM): $(MAIN) $(BIND) $(LIBRARY)
 	echo "  LINK  $@"
 	$(CC) $(MODE) $(LDFLAGS) $^ $(LIBS) $(LUA_LIBS) -ledit -o $@
+
+$(BUILD)/bench/floors.so: scripts/bench/floors.c
+	echo "  CC    $<"
+	mkdir -p $(@D)
+	$(COMPILE) $(LUA_CFLAGS) $(BLAS_CFLAGS) -shared $< $(BLAS_LIBS) -o $@
 
 $(BUILD)/test/%: tests/c/%.c tests/c/check.h $(LIBRARY)
 	echo "  CC    $<"
