@@ -184,6 +184,12 @@ describe("the interpreter", function()
     assert.equal("", help.err .. line.err .. facts.err)
   end)
 
+  it("leaves the version of -l NAME-VERSION out of the global's name, as newer Lua does", function()
+    process.write(folder .. "/ver-2.lua", "return 'version 2'")
+    assert.equal("version 2\tnil\n", run("optlua -l ver-2 -e 'print(ver, _G[\"ver-2\"])'").out)
+    assert.equal("version 2\n", run("optlua -l my-name=ver-2 -e 'print(_G[\"my-name\"])'").out)
+  end)
+
   it("says what is wrong with a chunk that the end of the input cuts off", function()
     local result = run("optlua -i", "f(\n")
     assert.equal(0, result.code)
@@ -193,6 +199,14 @@ describe("the interpreter", function()
   it("fails when the chunk on stdin fails, where lua does not", function()
     assert_fails(run("optlua", "error 'in'"), 1, "optlua: stdin:1: in\nstack traceback:")
     assert_fails(run("optlua", "x = = 1"), 1, "optlua: stdin:1: unexpected symbol near '='")
+  end)
+
+  it("runs BLAS for the processor that is there", function()
+    local cpu = process.read("/proc/cpuinfo")
+    if not cpu:find(" avx2", 1, true) then return pending("this is not an x86-64 processor with AVX2") end
+    assert.is_nil(run("optlua --version").out:find("Prescott", 1, true))
+    assert.is_truthy(run("OPENBLAS_CORETYPE=Nehalem optlua --version").out:find("Nehalem", 1, true))
+    assert.equal("nil\n", run("optlua -e 'print(os.getenv \"OPENBLAS_CORETYPE\")'").out)
   end)
 
   it("goes on after -v", function()
@@ -289,6 +303,23 @@ describe("the interpreter", function()
     assert.equal("collected\n", run(("optlua -e %q"):format(object .. "error(1)")).out)
     assert.equal("collected\n", run(("optlua -e %q"):format(object .. "os.exit(3, true)")).out)
     assert.equal("", run(("optlua -e %q"):format(object .. "os.exit(3)")).out)
+  end)
+
+  it("is not needed: the library loads in a stock lua5.4 and leaves its host as it was", function()
+    process.write(folder .. "/host.lua", [[
+      local globals = {}
+      for name in pairs(_G) do globals[name] = true end
+      collectgarbage "incremental"
+      local optlua = require "optlua"
+      for name in pairs(_G) do assert(globals[name], name) end
+      assert(collectgarbage "incremental" == "incremental")
+      assert(os.setlocale() == "C" and os.getenv "OPENBLAS_CORETYPE" == nil)
+      assert(load(string.dump(function() end)))
+      print((optlua.ones({ 2, 3 }) + 1):sum():item())]])
+    local stock, ours = run "lua5.4 host.lua", run "optlua -e 'string.dump = function() return [[]] end' host.lua"
+    if stock.err:find("ASan runtime", 1, true) then return pending "lua5.4 is built without the sanitizer" end
+    assert.same({ out = "12.0\n", err = "", code = 0 }, stock)
+    assert.same(stock, ours)
   end)
 
   it("loads C modules", function()

@@ -120,6 +120,16 @@ describe("the REPL", function()
       end
     end)
 
+    it("takes key bindings from ~/.editrc, but not with -E", function()
+      process.write(folder .. "/.editrc", "optlua:bind -s ^T 1234\n")
+      local repl = start()
+      assert.equal("1234", repl:enter("\20"))
+      leave(repl)
+      repl = start("-E -i")
+      assert.equal("12", repl:enter("21\20"))
+      leave(repl)
+    end)
+
     it("sets optlua and help, if they are free", function()
       process.write(folder .. "/fake.lua", [[
         package.preload.optlua = function() return { name = "library" } end
@@ -304,6 +314,13 @@ describe("the REPL", function()
       assert.is_truthy(complete(repl, "io.stdout:setv", "('no')"):find("true"))
     end)
 
+    it("completes the properties and methods of tensors", function()
+      repl:enter("w = optlua.ones({ 2, 3 })")
+      assert.equal("2", complete(repl, "w.ndi"))
+      assert.is_truthy(complete(repl, "w:permut", "({ 2, 1 })"):find("^tensor"))
+      assert.equal("2", complete(repl, "w.shap", "[1]"))
+    end)
+
     it("lists what is possible, once", function()
       repl:send("t.\t")
       local list = repl:expect("> t.")
@@ -319,7 +336,7 @@ describe("the REPL", function()
     end)
 
     it("beeps where there is nothing, and survives errors and cycles", function()
-      for _, text in ipairs { "nowhere.x", "raising.field.x", "endless.x", "'unique_na", "-- unique_na", "unique_q", "t[a].x", "1.x", "x[[].y" } do
+      for _, text in ipairs { "nowhere.x", "raising.field.x", "endless.x", "'unique_na", "-- unique_na", "unique_q", "t[a].x", "1.x", "x[[].y", "t[99999999999999999999].x" } do
         repl:send(text .. "\t")
         repl:expect("\a")
         repl:send("\3")

@@ -7,7 +7,7 @@
 
 #include <lauxlib.h>
 
-#define INDEX_DEPTH 16 /* how many __index tables are followed */
+#define INDEX_DEPTH 16 /* how many tables are followed through __index */
 
 static const char *const keywords[] = { "and",   "break", "do",       "else", "elseif", "end",
                                         "false", "for",   "function", "goto", "if",     "in",
@@ -100,20 +100,24 @@ static void add_keys(lua_State *L, int list, const char *word, bool callable) {
   }
 }
 
-/* Adds the names that the value on top answers to: its keys and those of its __index tables. */
+/* Adds the names that the value on top answers to: its keys, and those of its __names or, without
+ * it, its __index, and so on. */
 static void add_fields(lua_State *L, int list, const char *word, bool callable) {
   for (int depth = 0; depth < INDEX_DEPTH; depth++) {
     if (lua_istable(L, -1)) add_keys(L, list, word, callable);
-    if (luaL_getmetafield(L, -1, "__index") == LUA_TNIL) return;
+    if (luaL_getmetafield(L, -1, "__names") == LUA_TNIL &&
+        luaL_getmetafield(L, -1, "__index") == LUA_TNIL)
+      return;
   }
 }
 
 /* Steps from the value on top over a[1][2]. Returns what follows. */
 static const char *step_elements(lua_State *L, const char *at) {
   while (*at == '[') {
-    lua_Integer element = 0;
-    for (at++; isdigit((unsigned char)*at); at++) element = 10 * element + (*at - '0');
-    lua_geti(L, -1, element);
+    lua_Unsigned element = 0;
+    for (at++; isdigit((unsigned char)*at); at++)
+      element = 10 * element + (lua_Unsigned)(*at - '0');
+    lua_geti(L, -1, (lua_Integer)element);
     lua_remove(L, -2);
     at++;
   }
@@ -138,6 +142,7 @@ static const char *step_chain(lua_State *L, const char *at, char *separator) {
 
 size_t ol_complete(lua_State *L, const char *text, size_t length) {
   char separator = '\0';
+  luaL_checkstack(L, INDEX_DEPTH + LUA_MINSTACK, "to complete a name");
   lua_newtable(L);
   int list = lua_gettop(L);
   text = lua_pushlstring(L, text, length);

@@ -7,7 +7,8 @@
 #include <lua.h>
 
 /* Pushes the sorted list of names that complete the word at the end of text: globals and keywords,
- * fields after ".", methods after ":", through tables and __index. Returns the length of the word.
+ * fields after ".", methods after ":", through tables and __index. A metatable whose __index is a
+ * function may list in __names, a table, what that answers to. Returns the length of the word.
  * Names that begin with "_" are offered only to words that do. May raise errors of __index. */
 size_t ol_complete(lua_State *L, const char *text, size_t length);
 

@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parallel.h"
@@ -16,6 +17,30 @@
 extern char *openblas_get_config(void);
 extern int openblas_get_parallel(void);
 extern void openblas_set_num_threads(int threads);
+
+#ifdef __x86_64__
+#pragma weak openblas_get_corename
+#pragma weak gotoblas_dynamic_init
+#pragma weak gotoblas_dynamic_quit
+extern char *openblas_get_corename(void);
+extern void gotoblas_dynamic_init(void);
+extern void gotoblas_dynamic_quit(void);
+
+/* A processor that is newer than OpenBLAS is taken for the oldest that it knows: 0.3.21 runs
+ * Emerald Rapids as a Prescott of 2004, and products take four times as long. It is then told to
+ * choose again, unless the user has chosen. */
+__attribute__((constructor)) static void choose_core(void) {
+  static const char variable[] = "OPENBLAS_CORETYPE";
+  if (!openblas_get_corename || !gotoblas_dynamic_init || !gotoblas_dynamic_quit) return;
+  if (strcmp(openblas_get_corename(), "Prescott") != 0 || getenv(variable)) return;
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
+  setenv(variable, __builtin_cpu_supports("avx512vl") ? "SkylakeX" : "Haswell", 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  unsetenv(variable);
+}
+#endif
 
 /* Whether rows are dense and apart. A size of 1 makes its stride meaningless. */
 static bool by_rows(int64_t rows, int64_t cols, int64_t row, int64_t col) {
