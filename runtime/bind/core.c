@@ -27,6 +27,8 @@ static void open_metatable(lua_State *L, int methods) {
   lua_pushvalue(L, methods);
   lua_pushcclosure(L, ol_tensor_index, 1);
   lua_setfield(L, -2, "__index");
+  ol_push_tensor_names(L, methods);
+  lua_setfield(L, -2, "__names");
   ol_bind_arithmetic(L, lua_gettop(L));
   lua_pop(L, 1);
 }

@@ -69,6 +69,18 @@ static const property *find(const char *name) {
   return NULL;
 }
 
+void ol_push_tensor_names(lua_State *L, int methods) {
+  lua_createtable(L, 0, COUNT);
+  for (int i = 0; i < COUNT; i++) {
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, properties[i].name);
+  }
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+}
+
 /* Lists the names of properties and methods for the message. */
 _Noreturn static void fail_name(lua_State *L, const char *name) {
   const char *names[COUNT + 400];
