@@ -25,6 +25,7 @@
   X(reduce) \
   X(matmul) \
   X(softmax) \
+  X(crossentropy) \
   X(reshape) \
   X(view) \
   X(copies) \
