@@ -26,6 +26,8 @@
   X(matmul) \
   X(softmax) \
   X(crossentropy) \
+  X(loss) \
+  X(layernorm) \
   X(reshape) \
   X(view) \
   X(copies) \

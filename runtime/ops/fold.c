@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 
-#define LANES  512   /* totals that a block of columns keeps at hand */
 #define BLOCK  32768 /* elements of a block, about */
 #define ENOUGH 64    /* pieces that are enough to share among threads */
 
@@ -92,8 +91,8 @@ typedef struct job {
 /* Folds `count` rows of `width` columns into total[width]. */
 static void columns(const job *j, const char *x, int64_t count, int64_t width, const double *center,
                     ol_total *total) {
-  ol_total lane[LANES];
-  double centers[LANES];
+  ol_total lane[OL_FOLD_LANES];
+  double centers[OL_FOLD_LANES];
   int64_t groups = j->groups, inner = j->folding->inner;
   int64_t row = inner * (int64_t)ol_dtype_size(j->folding->source->dtype);
   for (int64_t i = 0; i < groups * width; i++) lane[i] = j->fold->identity;
@@ -113,9 +112,9 @@ static void cell(const job *j, int64_t number) {
   const ol_folding *f = j->folding;
   int64_t tile = number % j->tiles, block = number / j->tiles % j->blocks;
   int64_t outer = number / j->tiles / j->blocks;
-  int64_t row = block * j->rows, column = tile * LANES;
+  int64_t row = block * j->rows, column = tile * OL_FOLD_LANES;
   int64_t rows = f->count - row < j->rows ? f->count - row : j->rows;
-  int64_t width = f->inner - column < LANES ? f->inner - column : LANES;
+  int64_t width = f->inner - column < OL_FOLD_LANES ? f->inner - column : OL_FOLD_LANES;
   const char *x = ol_tensor_data(f->source);
   x += ((outer * f->count + row) * f->inner + column) * (int64_t)ol_dtype_size(f->source->dtype);
   const double *center = j->center ? j->center + outer * f->inner + column : NULL;
@@ -139,7 +138,7 @@ static int64_t power_below(int64_t bound) {
 
 static void cut(job *j) {
   const ol_folding *f = j->folding;
-  j->tiles = (f->inner + LANES - 1) / LANES;
+  j->tiles = (f->inner + OL_FOLD_LANES - 1) / OL_FOLD_LANES;
   j->rows = f->count;
   j->blocks = 1;
   if (f->outer * j->tiles < ENOUGH && f->count * f->inner > BLOCK) {
@@ -147,12 +146,12 @@ static void cut(job *j) {
     if (j->rows < ENOUGH) j->rows = ENOUGH;
     j->blocks = (f->count + j->rows - 1) / j->rows;
   }
-  int64_t groups = LANES / 2 / f->inner;
+  int64_t groups = OL_FOLD_LANES / 2 / f->inner;
   j->groups = power_below(groups < j->rows ? groups : j->rows);
 }
 
 static void run_cells(const job *j) {
-  int64_t work = j->rows * (j->folding->inner < LANES ? j->folding->inner : LANES);
+  int64_t work = j->rows * (j->folding->inner < OL_FOLD_LANES ? j->folding->inner : OL_FOLD_LANES);
   int64_t count = j->folding->outer * j->blocks * j->tiles;
   ol_parallel_for(count, 1 + OL_GRAIN / (work + 1), cells, (void *)j);
 }
@@ -196,7 +195,7 @@ void ol_totals_release(ol_totals *totals) {
   if (totals->data != totals->few) ol_free(totals->data);
 }
 
-void ol_totals_store(const ol_totals *totals, ol_tensor *target) {
+static void store(const ol_totals *totals, ol_tensor *target) {
   const ol_total *from = totals->data;
   void *to = ol_tensor_data(target);
   int64_t count = totals->count;
@@ -214,4 +213,18 @@ void ol_totals_store(const ol_totals *totals, ol_tensor *target) {
     for (int64_t i = 0; i < count; i++) ((int64_t *)to)[i] = from[i].i64;
     break;
   }
+}
+
+ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_folds *folds,
+                         const double *center, ol_finish_fn *finish, double parameter,
+                         ol_dtype dtype, ol_tensor **target) {
+  ol_totals totals;
+  const ol_fold *fold = &folds->of[folding->source->dtype];
+  OL_TRY(ol_totals_init(error, folding, &totals));
+  ol_status status = ol_fold_run(error, folding, fold, center, totals.data);
+  if (status == OL_OK && finish) finish(folding, parameter, &totals);
+  if (status == OL_OK && !*target) status = ol_tensor_new(error, dtype, &folding->shape, target);
+  if (status == OL_OK) store(&totals, *target);
+  ol_totals_release(&totals);
+  return status;
 }

@@ -10,12 +10,15 @@
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 
+#define OL_FOLD_LANES 512 /* the most totals that a fold gets at once */
+
 typedef union ol_total {
   double f64;
   int64_t i64;
 } ol_total;
 
-/* How elements of one dtype are folded. `center` is a number for each total, or NULL. */
+/* How elements of one dtype are folded. `center` is a number for each total, which parametrises the
+ * fold, or NULL. */
 typedef struct ol_fold {
   ol_total identity;
   /* total = x[0] ∘ x[1] ∘ …; one center */
@@ -63,62 +66,81 @@ typedef struct ol_totals {
 ol_status ol_totals_init(ol_error *error, const ol_folding *folding, ol_totals *out);
 void ol_totals_release(ol_totals *totals);
 
-/* Writes totals to a contiguous tensor of as many elements: float32 and float64 take fractions,
- * uint8 and int64 integers. */
-void ol_totals_store(const ol_totals *totals, ol_tensor *target);
+/* What is done to the totals of a fold, e.g. a division by the count. */
+typedef void ol_finish_fn(const ol_folding *folding, double parameter, ol_totals *totals);
 
-/* Defines `static const ol_fold name_suffix` … : START is the identity, STEP(t, x, c) the total
- * after element x with center c, MERGE(t, u) that of two. Sixteen lanes, merged by halves. */
-#define OL_FOLD_KERNELS(name, suffix, type, total_type, member, START, STEP, MERGE)                \
+/* Folds into a tensor: folds, lets finish (may be NULL) work on the totals, and stores them in
+ * *target, contiguous, of folding->shape; where that is NULL, in a new tensor of dtype. float32 and
+ * float64 take totals of fractions, uint8 and int64 those of integers. */
+ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_folds *folds,
+                         const double *center, ol_finish_fn *finish, double parameter,
+                         ol_dtype dtype, ol_tensor **target);
+
+/* One fold: START is the identity; STEP(t, x, c) the total after element x, read as `load`, with
+ * center c; MERGE(t, u) that of two totals. Sixteen lanes, merged by halves. */
+#define OL_FOLD_KERNELS(name, suffix, type, load, total_type, member, START, STEP, MERGE)          \
   OL_KERNEL static void name##_run_##suffix(int64_t count, const void *data, const double *center, \
                                             ol_total *total) {                                     \
     const type *x = data;                                                                          \
-    const double c = center ? *center : 0;                                                         \
-    (void)c;                                                                                       \
+    const double c __attribute__((unused)) = center ? *center : 0;                                 \
     total_type lane[16];                                                                           \
     for (int k = 0; k < 16; k++) lane[k] = START;                                                  \
     int64_t whole = count & ~(int64_t)15;                                                          \
     for (int64_t i = 0; i < whole; i += 16)                                                        \
-      for (int k = 0; k < 16; k++) lane[k] = STEP(lane[k], (total_type)x[i + k], c);               \
+      for (int k = 0; k < 16; k++) lane[k] = STEP(lane[k], (load)x[i + k], c);                     \
     for (int64_t i = whole; i < count; i++)                                                        \
-      lane[i & 15] = STEP(lane[i & 15], (total_type)x[i], c);                                      \
+      lane[i - whole] = STEP(lane[i - whole], (load)x[i], c);                                      \
     for (int width = 8; width > 0; width /= 2)                                                     \
       for (int k = 0; k < width; k++) lane[k] = MERGE(lane[k], lane[k + width]);                   \
     total->member = lane[0];                                                                       \
   }                                                                                                \
   OL_KERNEL static void name##_lanes_##suffix(int64_t count, const void *data,                     \
                                               const double *center, ol_total *total) {             \
+    static const double none[OL_FOLD_LANES];                                                       \
     const type *x = data;                                                                          \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const double c = center ? center[i] : 0;                                                     \
-      (void)c;                                                                                     \
-      total[i].member = STEP(total[i].member, (total_type)x[i], c);                                \
-    }                                                                                              \
+    const double *at __attribute__((unused)) = center ? center : none;                             \
+    OL_APART for (int64_t i = 0; i < count; i++) total[i].member =                                 \
+        STEP(total[i].member, (load)x[i], at[i]);                                                  \
   }                                                                                                \
   OL_KERNEL static void name##_merge_##suffix(int64_t count, const ol_total *from,                 \
                                               ol_total *total) {                                   \
-    for (int64_t i = 0; i < count; i++) total[i].member = MERGE(total[i].member, from[i].member);  \
+    OL_APART for (int64_t i = 0; i < count; i++) total[i].member =                                 \
+        MERGE(total[i].member, from[i].member);                                                    \
   }
 
-#define OL_FOLD(name, suffix, MEMBER, START)                                                       \
-  { { .MEMBER = START }, name##_run_##suffix, name##_lanes_##suffix, name##_merge_##suffix }
+#define OL_FOLD(name, suffix, member, START)                                                       \
+  { { .member = START }, name##_run_##suffix, name##_lanes_##suffix, name##_merge_##suffix }
 
-/* Defines `static const ol_folds name` for fractions, or for integers too. */
-#define OL_DEFINE_FLOAT_FOLD(name, START, STEP, MERGE)                                             \
-  OL_FOLD_KERNELS(name, f32, float, double, f64, START, STEP, MERGE)                               \
-  OL_FOLD_KERNELS(name, f64, double, double, f64, START, STEP, MERGE)                              \
+/* Defines `static const ol_folds name` for float32 and float64: elements read as double. */
+#define OL_FLOAT_FOLDS(name, START, STEP, MERGE)                                                   \
+  OL_FOLD_KERNELS(name, f32, float, double, double, f64, START, STEP, MERGE)                       \
+  OL_FOLD_KERNELS(name, f64, double, double, double, f64, START, STEP, MERGE)                      \
   static const ol_folds name = {                                                                   \
     { [OL_F32] = OL_FOLD(name, f32, f64, START), [OL_F64] = OL_FOLD(name, f64, f64, START) }       \
   };
 
-#define OL_DEFINE_FOLD(name, FLOAT_START, INTEGER_START, STEP, MERGE)                              \
-  OL_FOLD_KERNELS(name, f32, float, double, f64, FLOAT_START, STEP, MERGE)                         \
-  OL_FOLD_KERNELS(name, f64, double, double, f64, FLOAT_START, STEP, MERGE)                        \
-  OL_FOLD_KERNELS(name, u8, uint8_t, int64_t, i64, INTEGER_START, STEP, MERGE)                     \
-  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, i64, INTEGER_START, STEP, MERGE)                    \
-  static const ol_folds name = { { [OL_F32] = OL_FOLD(name, f32, f64, FLOAT_START),                \
-                                   [OL_F64] = OL_FOLD(name, f64, f64, FLOAT_START),                \
-                                   [OL_U8] = OL_FOLD(name, u8, i64, INTEGER_START),                \
-                                   [OL_I64] = OL_FOLD(name, i64, i64, INTEGER_START) } };
+/* And for integers, read as int64. */
+#define OL_NUMBER_FOLDS(name, START, STEP, MERGE, INT_START, INT_STEP, INT_MERGE)                  \
+  OL_FOLD_KERNELS(name, f32, float, double, double, f64, START, STEP, MERGE)                       \
+  OL_FOLD_KERNELS(name, f64, double, double, double, f64, START, STEP, MERGE)                      \
+  OL_FOLD_KERNELS(name, u8, uint8_t, int64_t, int64_t, i64, INT_START, INT_STEP, INT_MERGE)        \
+  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, i64, INT_START, INT_STEP, INT_MERGE)       \
+  static const ol_folds name = { { [OL_F32] = OL_FOLD(name, f32, f64, START),                      \
+                                   [OL_F64] = OL_FOLD(name, f64, f64, START),                      \
+                                   [OL_U8] = OL_FOLD(name, u8, i64, INT_START),                    \
+                                   [OL_I64] = OL_FOLD(name, i64, i64, INT_START) } };
+
+/* Counts: totals of int64 from elements of any dtype that computes or is data. */
+#define OL_COUNT_FOLDS(name, STEP)                                                                 \
+  OL_FOLD_KERNELS(name, f32, float, float, int64_t, i64, 0, STEP, OL_FOLD_ADD)                     \
+  OL_FOLD_KERNELS(name, f64, double, double, int64_t, i64, 0, STEP, OL_FOLD_ADD)                   \
+  OL_FOLD_KERNELS(name, u8, uint8_t, uint8_t, int64_t, i64, 0, STEP, OL_FOLD_ADD)                  \
+  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, i64, 0, STEP, OL_FOLD_ADD)                 \
+  static const ol_folds name = { { [OL_F32] = OL_FOLD(name, f32, i64, 0),                          \
+                                   [OL_F64] = OL_FOLD(name, f64, i64, 0),                          \
+                                   [OL_U8] = OL_FOLD(name, u8, i64, 0),                            \
+                                   [OL_I64] = OL_FOLD(name, i64, i64, 0) } };
+
+#define OL_FOLD_ADD(t, u) ((t) + (u))
 
 #endif
