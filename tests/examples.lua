@@ -1,4 +1,5 @@
 -- Examples in the documentation: Lua that prints, and after `-->` what it prints.
+local assert = require "luassert"
 local optlua = require "optlua"
 
 local examples = {}

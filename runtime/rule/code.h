@@ -28,7 +28,7 @@ enum {
 };
 
 /* What an instruction reads or writes, a tile at a time. */
-typedef struct ol_slot {
+typedef struct ol_pass_slot {
   enum {
     OL_SLOT_ARRAY,    /* in place: array `index` */
     OL_SLOT_TILE,     /* tile `index` of the scratch memory */
@@ -36,7 +36,7 @@ typedef struct ol_slot {
   } kind;
   int16_t index;
   ol_factor factor;
-} ol_slot;
+} ol_pass_slot;
 
 typedef struct ol_instruction {
   uint8_t code;
@@ -69,7 +69,7 @@ typedef struct ol_pass {
   int16_t result;
   int16_t target; /* … into this array */
   int16_t slots, instructions, accesses, accumulators, tiles;
-  ol_slot *slot;
+  ol_pass_slot *slot;
   ol_instruction *instruction;
   ol_access *access;
   ol_accumulator *accumulator;

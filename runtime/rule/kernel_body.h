@@ -21,8 +21,8 @@ TARGET static inline T NAME(root)(T v) {
 TARGET static inline T NAME(size_of)(T v) {
   return sizeof(T) == sizeof(float) ? (T)__builtin_fabsf((float)v) : (T)__builtin_fabs(v);
 }
-TARGET static inline T NAME(smaller)(T l, T r) { return (l != l) | (l <= r) ? l : r; }
-TARGET static inline T NAME(larger)(T l, T r) { return (l != l) | (l >= r) ? l : r; }
+TARGET static inline T NAME(smaller)(T l, T r) { return ((l != l) | (l <= r)) ? l : r; }
+TARGET static inline T NAME(larger)(T l, T r) { return ((l != l) | (l >= r)) ? l : r; }
 TARGET static inline T NAME(sign)(T v) { return v > 0 ? (T)1 : v < 0 ? (T)-1 : (T)0; }
 TARGET static inline T NAME(lerp)(T l, T r, T w) {
   T near_l = l + w * (r - l), near_r = r - (r - l) * ((T)1 - w);
@@ -193,8 +193,8 @@ TARGET static void NAME(accumulate)(ol_rule_op op, int64_t lane, int n, const T 
   memcpy(lanes, total, sizeof lanes);
   switch (op) {
   case OL_RULE_NORM: LANES(m + v * v); break;
-  case OL_RULE_AMAX: LANES((v > m) | (v != v) ? v : m); break;
-  case OL_RULE_AMIN: LANES((v < m) | (v != v) ? v : m); break;
+  case OL_RULE_AMAX: LANES(((v > m) | (v != v)) ? v : m); break;
+  case OL_RULE_AMIN: LANES(((v < m) | (v != v)) ? v : m); break;
   default: LANES(m + v);
   }
   memcpy(total, lanes, sizeof lanes);
@@ -230,7 +230,7 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
   s->at = (void *)scratch, scratch += sizeof *s->at * (size_t)pass->slots;
   s->numbers = (void *)scratch;
   for (int i = 0; i < pass->slots; i++) {
-    const ol_slot *slot = &pass->slot[i];
+    const ol_pass_slot *slot = &pass->slot[i];
     bool array = slot->kind == OL_SLOT_ARRAY;
     s->base[i] = array ? work->arrays[slot->index] : (char *)s->tile[slot->index];
     s->at[i] = (T *)s->base[i];

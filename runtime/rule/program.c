@@ -166,7 +166,7 @@ static void touch_arrays(ol_program *self, const ol_pass *pass) {
     const ol_instruction *op = &pass->instruction[i];
     for (int k = 0; k < OL_FORM_ARRAYS; k++) {
       bool access = op->code == OL_CODE_LOAD;
-      const ol_slot *slot = &pass->slot[access ? 0 : op->in[k]];
+      const ol_pass_slot *slot = &pass->slot[access ? 0 : op->in[k]];
       if (op->code == OL_CODE_REDUCE && k > 0) continue;
       if (!access && slot->kind != OL_SLOT_ARRAY) continue;
       int array = access ? pass->access[op->in[0]].array : slot->index;

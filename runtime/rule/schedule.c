@@ -23,7 +23,7 @@ typedef struct schedule {
   int16_t last_use[OL_GRAPH_NODES]; /* position in the order */
   int slots, accesses, accumulators, tiles;
   bool tile_used[OL_DRAFTS];
-  ol_slot slot[SLOTS];
+  ol_pass_slot slot[SLOTS];
   ol_instruction instruction[OL_DRAFTS];
   ol_access access[OL_DRAFTS];
   ol_accumulator accumulator[OL_GRAPH_NODES];
@@ -161,7 +161,7 @@ static void put_in_order(schedule *s) {
 
 /* Places. */
 
-static int add_slot(schedule *s, ol_slot slot) {
+static int add_slot(schedule *s, ol_pass_slot slot) {
   for (int i = 0; i < s->slots; i++)
     if (s->slot[i].kind == slot.kind && s->slot[i].index == slot.index) return i;
   s->slot[s->slots] = slot;
@@ -170,14 +170,14 @@ static int add_slot(schedule *s, ol_slot slot) {
 
 static int array_slot(schedule *s, int array) {
   if (array == 1 && s->gradient < 0) s->gradient = (int16_t)s->tiles++;
-  return add_slot(s, (ol_slot){ .kind = OL_SLOT_ARRAY, .index = (int16_t)array });
+  return add_slot(s, (ol_pass_slot){ .kind = OL_SLOT_ARRAY, .index = (int16_t)array });
 }
 
 static void place_constant(schedule *s, int n) {
   if (n < 0 || !is_scalar(s, n) || s->slot_of[n] >= 0) return;
-  ol_slot slot = { .kind = OL_SLOT_CONSTANT,
-                   .index = (int16_t)s->tiles++,
-                   .factor = { s->plan->number[n], 1 } };
+  ol_pass_slot slot = { .kind = OL_SLOT_CONSTANT,
+                        .index = (int16_t)s->tiles++,
+                        .factor = { s->plan->number[n], 1 } };
   s->slot_of[n] = (int16_t)add_slot(s, slot);
 }
 
@@ -214,7 +214,7 @@ static void release_tiles(schedule *s, const ol_draft *draft, int position) {
   for (int k = 0; k < OL_FORM_ARRAYS; k++) {
     int n = draft->in[k];
     if (n < 0 || s->slot_of[n] < 0 || s->last_use[n] != position) continue;
-    const ol_slot *slot = &s->slot[s->slot_of[n]];
+    const ol_pass_slot *slot = &s->slot[s->slot_of[n]];
     if (slot->kind == OL_SLOT_TILE) s->tile_used[slot->index] = false;
   }
 }
@@ -248,10 +248,9 @@ static int output_slot(schedule *s, const ol_draft *draft, int first) {
   if (draft->code == OL_CODE_STORE) return add_access(s, draft, draft->in[0]);
   if (draft->code == OL_CODE_REDUCE) return draft->array;
   int array = overwrites(draft);
-  int slot =
-      array >= 0
-          ? array_slot(s, array)
-          : add_slot(s, (ol_slot){ .kind = OL_SLOT_TILE, .index = (int16_t)take_tile(s, first) });
+  int slot = array >= 0 ? array_slot(s, array)
+                        : add_slot(s, (ol_pass_slot){ .kind = OL_SLOT_TILE,
+                                                      .index = (int16_t)take_tile(s, first) });
   if (draft->value >= 0) s->slot_of[draft->value] = (int16_t)slot;
   return slot;
 }

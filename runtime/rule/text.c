@@ -70,7 +70,7 @@ static void put_number(text *t, int source) {
 }
 
 static void put_slot(text *t, int index) {
-  const ol_slot *slot = &t->pass->slot[index];
+  const ol_pass_slot *slot = &t->pass->slot[index];
   if (slot->kind == OL_SLOT_ARRAY)
     put_array(t, slot->index);
   else if (slot->kind == OL_SLOT_TILE)
