@@ -12,11 +12,14 @@ typedef struct mask_job {
 } mask_job;
 
 static void draw_mask(int64_t begin, int64_t end, void *context) {
+  enum { TILE = 256 };
   const mask_job *job = context;
-  for (int64_t i = begin; i < end; i += 4) {
-    uint32_t bits[4];
-    ol_rng_block(job->rng.seed, job->rng.stream, job->rng.position + (uint64_t)i / 4, bits);
-    for (int64_t k = i; k < end && k < i + 4; k++) job->mask[k] = bits[k - i] >= job->threshold;
+  for (int64_t i = begin; i < end; i += TILE) {
+    uint32_t bits[TILE];
+    int64_t count = end - i < TILE ? end - i : TILE;
+    ol_rng_blocks(job->rng.seed, job->rng.stream, job->rng.position + (uint64_t)i / 4,
+                  (count + 3) / 4, bits);
+    for (int64_t k = 0; k < count; k++) job->mask[i + k] = bits[k] >= job->threshold;
   }
 }
 

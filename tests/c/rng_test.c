@@ -25,6 +25,21 @@ static void known_answers(void) {
   check_block(7, 3, 5, (uint32_t[]){ 0xd132512e, 0x6f5a4d4d, 0xd0cc80b2, 0x742f7fd9 });
 }
 
+/* Batches of blocks are the single blocks, also across the carry of the counter. */
+static void batches(void) {
+  static const int64_t counts[] = { 0, 1, 3, 4, 63, 64, 65, 200 };
+  const uint64_t first = UINT32_MAX - 40;
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    uint32_t got[4 * 200], want[4], wrong = 0;
+    ol_rng_blocks(9, 2, first, counts[i], got);
+    for (int64_t b = 0; b < counts[i]; b++) {
+      ol_rng_block(9, 2, first + (uint64_t)b, want);
+      wrong += memcmp(want, got + 4 * b, sizeof want) != 0;
+    }
+    CHECK_EQUAL(wrong, 0);
+  }
+}
+
 /* The first numbers of (seed 7, stream 3, position 5): one block of the last known answer. */
 static void golden_values(void) {
   const ol_rng start = { .seed = 7, .stream = 3, .position = 5 };
@@ -125,6 +140,7 @@ static void integers_stay_in_range(void) {
 
 int main(void) {
   known_answers();
+  batches();
   golden_values();
   threads_change_nothing(f32_uniform, sizeof(float));
   threads_change_nothing(f64_uniform, sizeof(double));
