@@ -25,7 +25,19 @@ def assign(self, value, **where):
     return copy
 
 
+def product(self, dim=None, keepdim=False, dtype=None):
+    for d in sorted((d % max(1, self.dim()) for d in (dim if dim is not None else range(self.dim()))), reverse=True):
+        self = self.prod(d, keepdim=keepdim)
+    return self
+
+
+def count_nonzero(self, dim=None, keepdim=False):
+    return (self != 0).sum(dim, keepdim=keepdim) if dim is not None else (self != 0).sum()
+
+
 CASES = {
+    "prod": product,
+    "count_nonzero": count_nonzero,
     "argsort": lambda self, **a: torch.argsort(self, **{**a, "stable": True}),
     "part": lambda self, **where: self[region(self, **where)],
     "assign_": assign,
