@@ -6,6 +6,9 @@
 
 local core = require "optlua.core"
 
+local _, path = ...
+if path then core.hidden.set_library("@" .. path:gsub("init%.lua$", "")) end -- errors blame scripts, not it
+
 local optlua = {}
 for name, value in pairs(core) do
   if name ~= "hidden" and name ~= "registry" then optlua[name] = value end

@@ -37,8 +37,7 @@ static bool is_list(ol_kind kind) { return is_integers(kind) || kind == OL_TENSO
 
 /* Raises `op: argument 2 (other): MESSAGE`. */
 _Noreturn static void fail(lua_State *L, const ol_op *op, int p, const char *message) {
-  luaL_error(L, "%s: argument %d (%s): %s", op->name, p + 1, op->param[p].name, message);
-  __builtin_unreachable();
+  ol_throw(L, "%s: argument %d (%s): %s", op->name, p + 1, op->param[p].name, message);
 }
 
 _Noreturn static void fail_type(lua_State *L, const ol_op *op, int p, int index) {
@@ -104,7 +103,7 @@ _Noreturn static void fail_name(lua_State *L, const ol_op *op, const char *name)
 
 static void check_name(lua_State *L, const ol_op *op, const ol_args *args) {
   if (lua_type(L, -2) != LUA_TSTRING)
-    luaL_error(L, "%s: names of options are strings, got %s", op->name, ol_type_text(L, -2));
+    ol_throw(L, "%s: names of options are strings, got %s", op->name, ol_type_text(L, -2));
   const char *name = lua_tostring(L, -2);
   int p = param_named(op, name);
   if (p < 0 && !(creates(op) && strcmp(name, "requires_grad") == 0)) fail_name(L, op, name);
@@ -127,7 +126,7 @@ static void place_named(lua_State *L, const ol_op *op, int table, ol_args *args)
   lua_pushliteral(L, "requires_grad");
   int type = lua_rawget(L, table);
   if (type != LUA_TNIL && type != LUA_TBOOLEAN)
-    luaL_error(L, "%s: requires_grad: boolean expected, got %s", op->name, ol_type_text(L, -1));
+    ol_throw(L, "%s: requires_grad: boolean expected, got %s", op->name, ol_type_text(L, -1));
   args->requires_grad = lua_toboolean(L, -1);
 }
 
@@ -141,8 +140,8 @@ static void place(lua_State *L, const ol_op *op, int count, ol_args *args) {
     next += args->run[p];
   }
   if (next <= count)
-    luaL_error(L, "%s: at most %d argument%s expected, got %d", op->name, p, p == 1 ? "" : "s",
-               count);
+    ol_throw(L, "%s: at most %d argument%s expected, got %d", op->name, p, p == 1 ? "" : "s",
+             count);
   args->requires_grad = false;
   if (named) place_named(L, op, named, args);
 }

@@ -6,6 +6,7 @@
 #include "base/vecmath.h"
 #include "base/version.h"
 #include "bind/build.h"
+#include "bind/error.h"
 #include "bind/native.h"
 #include "tensor/blas.h"
 
@@ -36,8 +37,8 @@ static int set_num_threads(lua_State *L) {
   ol_native_args(L, lua_gettop(L), &args);
   int64_t threads = args.call.arg[0].integer;
   if (threads < 1 || threads > 1024)
-    return luaL_error(L, "set_num_threads: an integer from 1 to 1024 expected, got %I",
-                      (LUAI_UACINT)threads);
+    return ol_throw(L, "set_num_threads: an integer from 1 to 1024 expected, got %I",
+                    (LUAI_UACINT)threads);
   ol_set_threads((int)threads);
   return 0;
 }

@@ -52,11 +52,11 @@ static int64_t list_length(lua_State *L, const reader *r, int table) {
     int whole;
     lua_Integer key = lua_type(L, -2) == LUA_TNUMBER ? lua_tointegerx(L, -2, &whole) : 0;
     if (key < 1 || key > length)
-      luaL_error(L, "tensor: %s has the key %s; a list of numbers or of such lists expected",
-                 path(L, r), luaL_tolstring(L, -2, NULL));
+      ol_throw(L, "tensor: %s has the key %s; a list of numbers or of such lists expected",
+               path(L, r), luaL_tolstring(L, -2, NULL));
     count++;
   }
-  if (count < length) luaL_error(L, "tensor: %s has gaps", path(L, r));
+  if (count < length) ol_throw(L, "tensor: %s has gaps", path(L, r));
   return length;
 }
 
@@ -66,7 +66,7 @@ static void measure(lua_State *L, reader *r, int index) {
   lua_pushvalue(L, index);
   while (lua_type(L, -1) == LUA_TTABLE) {
     if (r->shape.ndim == OL_MAX_DIMS)
-      luaL_error(L, "tensor: tables are nested more than %d deep", OL_MAX_DIMS);
+      ol_throw(L, "tensor: tables are nested more than %d deep", OL_MAX_DIMS);
     int64_t length = (int64_t)lua_rawlen(L, -1);
     r->shape.size[r->shape.ndim++] = length;
     if (length == 0) break;
@@ -80,8 +80,7 @@ static void measure(lua_State *L, reader *r, int index) {
 _Noreturn static void fail_element(lua_State *L, const reader *r, const char *want) {
   const char *hint = ol_is_tensor(L, -1) ? "; stack and cat join tensors" : "";
   const char *got = ol_value_text(L, -1);
-  luaL_error(L, "tensor: %s: %s expected, got %s%s", path(L, r), want, got, hint);
-  __builtin_unreachable();
+  ol_throw(L, "tensor: %s: %s expected, got %s%s", path(L, r), want, got, hint);
 }
 
 /* The element on top of the stack, which must fit the dtype, goes to the next position. */
@@ -118,8 +117,8 @@ static void put_table(lua_State *L, reader *r, int table) {
   int64_t length = list_length(L, r, table), wanted = r->shape.size[r->depth];
   luaL_checkstack(L, 4, "tensor");
   if (length != wanted)
-    luaL_error(L, "tensor: %s has length %I where %I was expected", path(L, r), (LUAI_UACINT)length,
-               (LUAI_UACINT)wanted);
+    ol_throw(L, "tensor: %s has length %I where %I was expected", path(L, r), (LUAI_UACINT)length,
+             (LUAI_UACINT)wanted);
   r->depth++;
   for (int64_t i = 1; i <= length; i++) {
     enter(L, r, table, i);

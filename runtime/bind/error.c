@@ -3,6 +3,9 @@
 
 #include <ctype.h>
 #include <lauxlib.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bind/native.h"
@@ -10,14 +13,42 @@
 
 static const char kept = 'e'; /* its address is the key of the error of a script's function */
 
+/* Where the library in Lua lies: its chunks are no scripts. A userdata-free C string, since
+ * messages of failed allocations use it too. */
+static char library[PATH_MAX];
+
+/* Pushes "FILE:LINE: " of the script: of the innermost function that is not the library's; where
+ * there is none, of whoever called the C function. */
+static void push_place(lua_State *L) {
+  lua_Debug place;
+  size_t length = strlen(library);
+  for (int level = 1; length && lua_getstack(L, level, &place); level++) {
+    lua_getinfo(L, "Sl", &place);
+    if (place.currentline <= 0 || strncmp(place.source, library, length) == 0) continue;
+    lua_pushfstring(L, "%s:%d: ", place.short_src, place.currentline);
+    return;
+  }
+  luaL_where(L, 1);
+}
+
+int ol_throw(lua_State *L, const char *format, ...) {
+  va_list arguments;
+  push_place(L);
+  va_start(arguments, format);
+  lua_pushvfstring(L, format, arguments);
+  va_end(arguments);
+  lua_concat(L, 2);
+  lua_error(L);
+  __builtin_unreachable();
+}
+
 void ol_raise(lua_State *L, const ol_error *error) {
   if (error->status == OL_CALLBACK) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &kept);
     ol_open_error(L);
     lua_error(L);
   }
-  luaL_error(L, "%s", error->message);
-  __builtin_unreachable();
+  ol_throw(L, "%s", error->message);
 }
 
 void ol_open_error(lua_State *L) {
@@ -84,7 +115,7 @@ void ol_raise_unknown(lua_State *L, const char *what, const char *kind, const ch
                       const char *const *list, int count) {
   const char *nearest = ol_nearest(name, list, count);
   luaL_Buffer text;
-  luaL_where(L, 1);
+  push_place(L);
   luaL_buffinit(L, &text);
   lua_pushfstring(L, "%s: unknown %s \"%s\"", what, kind, name);
   luaL_addvalue(&text);
@@ -120,9 +151,17 @@ static int nearest(lua_State *L) {
   return 1;
 }
 
+/* set_library(prefix): chunks whose source begins so belong to the library; errors blame others. */
+static int set_library(lua_State *L) {
+  snprintf(library, sizeof library, "%s", luaL_checkstring(L, 1));
+  return 0;
+}
+
+#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
+
 const ol_natives ol_error_natives = {
   .name = "error",
-  .list =
-      (const ol_native[]){
-          { { .name = "nearest", .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, nearest }, { { 0 } } },
+  .list = (const ol_native[]){ HIDDEN("nearest", nearest),
+                               HIDDEN("set_library", set_library),
+                               { { 0 } } },
 };

@@ -6,6 +6,10 @@
 
 #include "base/status.h"
 
+/* As luaL_error, with the position of the script's line: functions of the library in Lua that lie
+ * between are passed over. */
+__attribute__((noreturn)) int ol_throw(lua_State *L, const char *format, ...);
+
 /* Raises what a core function reported, with the position of the script's line. When a function of
  * the script failed (OL_CALLBACK), raises its own error again. */
 _Noreturn void ol_raise(lua_State *L, const ol_error *error);

@@ -51,8 +51,8 @@ static void check_versions(lua_State *L, const function *self, int call) {
     const ol_tensor *tensor = ol_to_tensor(L, -2);
     if (tensor && lua_isinteger(L, -1) &&
         (lua_Integer)tensor->storage->version != lua_tointeger(L, -1))
-      luaL_error(L, "backward: tensor %d that %s saved was changed in place after the forward pass",
-                 (int)i, self->name);
+      ol_throw(L, "backward: tensor %d that %s saved was changed in place after the forward pass",
+               (int)i, self->name);
     lua_pop(L, 2);
   }
   lua_settop(L, saved - 2);
@@ -80,15 +80,15 @@ static ol_tensor *input_gradient(lua_State *L, const pass *p, int i, int result)
   if (!p->back->needs[i] || result > lua_gettop(L) || lua_isnil(L, result)) return NULL;
   ol_tensor *gradient = ol_to_tensor(L, result);
   if (!gradient)
-    luaL_error(L, "%s: backward: gradient of input %d: tensor or nil expected, got %s", name, i + 1,
-               ol_type_text(L, result));
+    ol_throw(L, "%s: backward: gradient of input %d: tensor or nil expected, got %s", name, i + 1,
+             ol_type_text(L, result));
   if (!ol_dtype_computes(gradient->dtype))
-    luaL_error(L, "%s: backward: gradient of input %d: float32 or float64 expected, got %s", name,
-               i + 1, ol_dtype_name(gradient->dtype));
+    ol_throw(L, "%s: backward: gradient of input %d: float32 or float64 expected, got %s", name,
+             i + 1, ol_dtype_name(gradient->dtype));
   if (ol_shape_broadcast(&unused, name, p->back->shape[i], &gradient->shape, &wide) != OL_OK ||
       !ol_shape_equal(&wide, &gradient->shape))
-    luaL_error(L, "%s: backward: gradient of input %d: shape %s expected, got %s", name, i + 1,
-               ol_shape_text(p->back->shape[i], own), ol_shape_text(&gradient->shape, other));
+    ol_throw(L, "%s: backward: gradient of input %d: shape %s expected, got %s", name, i + 1,
+             ol_shape_text(p->back->shape[i], own), ol_shape_text(&gradient->shape, other));
   return gradient;
 }
 
@@ -96,8 +96,8 @@ static ol_tensor *input_gradient(lua_State *L, const pass *p, int i, int result)
 static void take_gradients(lua_State *L, const pass *p, int call, int first) {
   int returned = lua_gettop(L) - first + 1, arguments = p->self->arguments;
   if (returned > arguments)
-    luaL_error(L, "%s: backward: %d gradients were returned for %d argument%s", p->self->name,
-               returned, arguments, arguments == 1 ? "" : "s");
+    ol_throw(L, "%s: backward: %d gradients were returned for %d argument%s", p->self->name,
+             returned, arguments, arguments == 1 ? "" : "s");
   lua_rawgeti(L, call, PLACES);
   lua_insert(L, first);
   int places = first++;
@@ -115,7 +115,7 @@ static int run_backward(lua_State *L) {
   const pass *p = lua_touserdata(L, 1);
   ol_push_remembered(L, p->self->number);
   if (lua_type(L, 2) != LUA_TTABLE)
-    return luaL_error(L, "backward: the context of %s is no more", p->self->name);
+    return ol_throw(L, "backward: the context of %s is no more", p->self->name);
   check_versions(L, p->self, 2);
   lua_rawgeti(L, 2, SPEC);
   lua_getfield(L, -1, "backward");
@@ -189,12 +189,12 @@ static void own_result(lua_State *L, int index) {
 static void check_results(lua_State *L, const char *name, int first) {
   int count = lua_gettop(L) - first + 1;
   if (count < 1 || count > OL_MAX_OUTPUTS)
-    luaL_error(L, "%s: forward must return 1 to %d tensors, not %d values", name, OL_MAX_OUTPUTS,
-               count);
+    ol_throw(L, "%s: forward must return 1 to %d tensors, not %d values", name, OL_MAX_OUTPUTS,
+             count);
   for (int i = first; i < first + count; i++)
     if (!ol_to_tensor(L, i))
-      luaL_error(L, "%s: result %d of forward: tensor expected, got %s", name, i - first + 1,
-                 ol_type_text(L, i));
+      ol_throw(L, "%s: result %d of forward: tensor expected, got %s", name, i - first + 1,
+               ol_type_text(L, i));
   for (int i = first; i < first + count; i++) own_result(L, i);
 }
 
@@ -311,8 +311,8 @@ void ol_open_func(lua_State *L) {
 static void copy_part(lua_State *L, const ol_args *args, int p, int type) {
   const char *name = args->call.op->param[p].name;
   if (lua_type(L, args->at[p]) != type)
-    luaL_error(L, "func: %s: %s expected, got %s", name, lua_typename(L, type),
-               ol_type_text(L, args->at[p]));
+    ol_throw(L, "func: %s: %s expected, got %s", name, lua_typename(L, type),
+             ol_type_text(L, args->at[p]));
   lua_pushvalue(L, args->at[p]);
   lua_setfield(L, -2, name);
 }

@@ -34,7 +34,7 @@ static int get_rng_state(lua_State *L) {
 static int64_t field(lua_State *L, const char *name) {
   int64_t value;
   lua_getfield(L, 1, name);
-  if (!ol_whole(L, -1, &value)) luaL_error(L, "set_rng_state: %s: integer expected", name);
+  if (!ol_whole(L, -1, &value)) ol_throw(L, "set_rng_state: %s: integer expected", name);
   lua_pop(L, 1);
   return value;
 }

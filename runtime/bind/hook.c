@@ -33,8 +33,7 @@ static void show(lua_State *L) {
     return;
   }
   if (!ol_to_tensor(L, -1))
-    luaL_error(L, "hook: a gradient or nothing expected as the result, got %s",
-               ol_type_text(L, -1));
+    ol_throw(L, "hook: a gradient or nothing expected as the result, got %s", ol_type_text(L, -1));
   lua_remove(L, -2);
 }
 
@@ -42,8 +41,8 @@ static int run(lua_State *L) {
   const sight *s = lua_touserdata(L, 1);
   ol_push_remembered(L, s->self->number);
   if (lua_isnil(L, 2))
-    return luaL_error(L, "hook: its functions were collected with the tensor, which was dropped; "
-                         "register hooks before the tensor is used, or keep it");
+    return ol_throw(L, "hook: its functions were collected with the tensor, which was dropped; "
+                       "register hooks before the tensor is used, or keep it");
   ol_push_tensor(L, s->gradient);
   for (lua_Integer i = 1; lua_rawgeti(L, 2, i) != LUA_TNIL; i++) {
     if (lua_toboolean(L, -1))
@@ -94,10 +93,10 @@ static int register_hook(lua_State *L) {
   ol_native_args(L, lua_gettop(L), &args);
   ol_tensor *tensor = args.call.arg[0].tensor;
   if (lua_type(L, 2) != LUA_TFUNCTION)
-    return luaL_error(L, "register_hook: argument 2 (fn): function expected, got %s",
-                      ol_type_text(L, 2));
+    return ol_throw(L, "register_hook: argument 2 (fn): function expected, got %s",
+                    ol_type_text(L, 2));
   if (!tensor->requires_grad)
-    return luaL_error(L, "register_hook: the tensor does not require a gradient");
+    return ol_throw(L, "register_hook: the tensor does not require a gradient");
   push_list(L, tensor);
   lua_Integer place = (lua_Integer)lua_rawlen(L, -1) + 1;
   lua_pushvalue(L, 2);

@@ -26,12 +26,12 @@ typedef struct region {
 static int64_t position(lua_State *L, int index, int dim, int64_t size, int64_t slack) {
   int64_t typed = 0;
   if (!ol_whole(L, index, &typed))
-    luaL_error(L, "index: dimension %d: integer expected, got %s", dim, ol_value_text(L, index));
+    ol_throw(L, "index: dimension %d: integer expected, got %s", dim, ol_value_text(L, index));
   int64_t at = typed < 0 ? typed + size : typed - 1;
-  if (typed == 0) luaL_error(L, "index: dimension %d: positions count from 1, got 0", dim);
+  if (typed == 0) ol_throw(L, "index: dimension %d: positions count from 1, got 0", dim);
   if (at < 0 || at >= size + slack)
-    luaL_error(L, "index: position %I is out of range for dimension %d of size %I",
-               (LUAI_UACINT)typed, dim, (LUAI_UACINT)size);
+    ol_throw(L, "index: position %I is out of range for dimension %d of size %I",
+             (LUAI_UACINT)typed, dim, (LUAI_UACINT)size);
   return at;
 }
 
@@ -50,8 +50,8 @@ static bool entry(lua_State *L, int slice, int i) { return lua_rawgeti(L, slice,
 static int64_t slice_step(lua_State *L, int slice, int dim) {
   int64_t step = 1;
   if (entry(L, slice, 3) && (!ol_whole(L, -1, &step) || step < 1))
-    luaL_error(L, "index: dimension %d: a step of at least 1 expected, got %s", dim,
-               ol_value_text(L, -1));
+    ol_throw(L, "index: dimension %d: a step of at least 1 expected, got %s", dim,
+             ol_value_text(L, -1));
   lua_pop(L, 1);
   return step;
 }
@@ -64,8 +64,8 @@ static int64_t slice_last(lua_State *L, int slice, int dim, int64_t size, int64_
       ol_whole(L, -1, &typed) && (typed == first || (typed < 0 && typed + size == first - 1));
   int64_t last = before ? first - 1 : position(L, -1, dim, size, 0);
   if (last < first - 1)
-    luaL_error(L, "index: dimension %d: the slice ends at %s, before it begins", dim,
-               ol_value_text(L, -1));
+    ol_throw(L, "index: dimension %d: the slice ends at %s, before it begins", dim,
+             ol_value_text(L, -1));
   lua_pop(L, 1);
   return last;
 }
@@ -74,13 +74,12 @@ static void add_slice(lua_State *L, region *r, int slice, int dim, int64_t size)
   lua_Unsigned entries = lua_rawlen(L, slice);
   if (entries == 0) {
     lua_pushnil(L);
-    if (lua_next(L, slice)) luaL_error(L, "index: dimension %d: a slice has no names", dim);
+    if (lua_next(L, slice)) ol_throw(L, "index: dimension %d: a slice has no names", dim);
     add(r, 0, size, 1);
     return;
   }
   if (entries < 2 || entries > 3)
-    luaL_error(L, "index: dimension %d: { first, last }, { first, last, step } or {} expected",
-               dim);
+    ol_throw(L, "index: dimension %d: { first, last }, { first, last, step } or {} expected", dim);
   entry(L, slice, 1);
   int64_t first = position(L, -1, dim, size, 1);
   lua_pop(L, 1);
@@ -90,10 +89,10 @@ static void add_slice(lua_State *L, region *r, int slice, int dim, int64_t size)
 
 static void add_tensor(lua_State *L, region *r, int index, int dim, int64_t size) {
   const ol_tensor *tensor = ol_to_tensor(L, index);
-  if (r->tensor) luaL_error(L, "index: one index tensor is allowed; see take_along_dim and gather");
+  if (r->tensor) ol_throw(L, "index: one index tensor is allowed; see take_along_dim and gather");
   if (!tensor || tensor->dtype != OL_I64)
-    luaL_error(L, "index: dimension %d: an index tensor of int64 expected, got %s", dim,
-               tensor ? ol_dtype_name(tensor->dtype) : "released tensor");
+    ol_throw(L, "index: dimension %d: an index tensor of int64 expected, got %s", dim,
+             tensor ? ol_dtype_name(tensor->dtype) : "released tensor");
   r->tensor = index;
   r->dim = r->kept;
   add(r, 0, size, 1);
@@ -115,11 +114,11 @@ static region read_table(lua_State *L, const ol_tensor *self, int table) {
   region r = { .start = { .ndim = 0 } };
   int count = (int)lua_rawlen(L, table);
   if (count > self->shape.ndim)
-    luaL_error(L, "index: %d positions for a tensor of %d dimensions", count, self->shape.ndim);
+    ol_throw(L, "index: %d positions for a tensor of %d dimensions", count, self->shape.ndim);
   for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1))
     if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) < 1 || lua_tointeger(L, -2) > count)
-      luaL_error(L, "index: a list of positions and slices expected, got the key %s",
-                 luaL_tolstring(L, -2, NULL));
+      ol_throw(L, "index: a list of positions and slices expected, got the key %s",
+               luaL_tolstring(L, -2, NULL));
   for (int d = 0; d < count; d++) {
     lua_rawgeti(L, table, d + 1);
     add_key(L, &r, d + 1, self->shape.size[d]);
@@ -132,9 +131,9 @@ static region read_key(lua_State *L, const ol_tensor *self, int key) {
   region r = { .start = { .ndim = 0 } };
   if (lua_type(L, key) == LUA_TTABLE) return read_table(L, self, key);
   if (lua_type(L, key) != LUA_TNUMBER && !ol_is_tensor(L, key))
-    luaL_error(L, "index: integer, list, index tensor or mask expected, got %s",
-               ol_type_text(L, key));
-  if (self->shape.ndim == 0) luaL_error(L, "index: a tensor of 0 dimensions has no positions");
+    ol_throw(L, "index: integer, list, index tensor or mask expected, got %s",
+             ol_type_text(L, key));
+  if (self->shape.ndim == 0) ol_throw(L, "index: a tensor of 0 dimensions has no positions");
   lua_pushvalue(L, key);
   add_key(L, &r, 1, self->shape.size[0]);
   return r;
@@ -190,7 +189,7 @@ static int push_reshaped(lua_State *L, const char *op, int self, const ol_shape 
 static ol_shape splice(lua_State *L, const ol_shape *a, int at, int removed, const ol_shape *b) {
   ol_shape result = { .ndim = 0 };
   if (a->ndim - removed + b->ndim > OL_MAX_DIMS)
-    luaL_error(L, "index: the result would have more than %d dimensions", OL_MAX_DIMS);
+    ol_throw(L, "index: the result would have more than %d dimensions", OL_MAX_DIMS);
   for (int d = 0; d < at; d++) result.size[result.ndim++] = a->size[d];
   for (int d = 0; d < b->ndim; d++) result.size[result.ndim++] = b->size[d];
   for (int d = at + removed; d < a->ndim; d++) result.size[result.ndim++] = a->size[d];
@@ -226,8 +225,8 @@ static void check_mask(lua_State *L, const ol_tensor *self, const ol_tensor *mas
   for (int d = 0; fits && d < mask->shape.ndim; d++)
     fits = mask->shape.size[d] == self->shape.size[d];
   if (!fits)
-    luaL_error(L, "index: a mask of shape %s does not fit a tensor of shape %s",
-               ol_shape_text(&mask->shape, other), ol_shape_text(&self->shape, own));
+    ol_throw(L, "index: a mask of shape %s does not fit a tensor of shape %s",
+             ol_shape_text(&mask->shape, other), ol_shape_text(&self->shape, own));
 }
 
 /* Pushes the int64 tensor of positions where the mask at index is not 0, in row-major order. */
@@ -279,8 +278,7 @@ int ol_index_get(lua_State *L, ol_tensor *self) {
 
 static void check_value(lua_State *L, int value) {
   if (lua_type(L, value) != LUA_TNUMBER && !ol_to_tensor(L, value))
-    luaL_error(L, "index: number or tensor expected for assignment, got %s",
-               ol_type_text(L, value));
+    ol_throw(L, "index: number or tensor expected for assignment, got %s", ol_type_text(L, value));
 }
 
 /* Writes value into the positions that the int64 tensor at index names in dimension dim of the

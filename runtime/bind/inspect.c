@@ -40,7 +40,7 @@ static int one_or_all(lua_State *L, const ol_args *args, const int64_t *list) {
     return 1;
   }
   if (x->shape.ndim == 0)
-    return luaL_error(L, "%s: a tensor of 0 dimensions has none", args->call.op->name);
+    return ol_throw(L, "%s: a tensor of 0 dimensions has none", args->call.op->name);
   ol_check(L,
            ol_shape_dim(&error, args->call.op->name, args->call.arg[1].integer, x->shape.ndim, &at),
            &error);
@@ -85,8 +85,8 @@ static int item(lua_State *L) {
   ol_native_args(L, lua_gettop(L), &args);
   const ol_tensor *x = args.call.arg[0].tensor;
   if (x->numel != 1)
-    return luaL_error(L, "item: a tensor of one element expected, got shape %s",
-                      ol_shape_text(&x->shape, shape));
+    return ol_throw(L, "item: a tensor of one element expected, got shape %s",
+                    ol_shape_text(&x->shape, shape));
   ol_push_element(L, x, 0);
   return 1;
 }
@@ -99,9 +99,9 @@ static int allclose(lua_State *L) {
   ol_native_args(L, lua_gettop(L), &args);
   const ol_value *arg = args.call.arg;
   if (!ol_shape_equal(&arg[0].tensor->shape, &arg[1].tensor->shape))
-    return luaL_error(L, "allclose: shapes %s and %s differ",
-                      ol_shape_text(&arg[0].tensor->shape, left),
-                      ol_shape_text(&arg[1].tensor->shape, right));
+    return ol_throw(L, "allclose: shapes %s and %s differ",
+                    ol_shape_text(&arg[0].tensor->shape, left),
+                    ol_shape_text(&arg[1].tensor->shape, right));
   ol_check(L,
            ol_allclose(&error, arg[0].tensor, arg[1].tensor, arg[2].number, arg[3].number,
                        arg[4].flag, &close),

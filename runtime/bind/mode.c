@@ -46,7 +46,7 @@ static int drive(lua_State *L, int status, lua_KContext mode) {
   int count = lua_gettop(L) - 1;
   bool outer = ol_recording();
   (void)status;
-  if (!lua_checkstack(inner, count)) return luaL_error(L, "too many arguments");
+  if (!lua_checkstack(inner, count)) return ol_throw(L, "too many arguments");
   lua_xmove(L, inner, count);
   ol_set_recording(mode);
   int result = lua_resume(inner, L, count, &count);
@@ -56,7 +56,7 @@ static int drive(lua_State *L, int status, lua_KContext mode) {
     lua_xmove(inner, L, 1);
     return lua_error(L);
   }
-  if (!lua_checkstack(L, count)) return luaL_error(L, "too many results");
+  if (!lua_checkstack(L, count)) return ol_throw(L, "too many results");
   lua_xmove(inner, L, count);
   return result == LUA_YIELD ? lua_yieldk(L, count, mode, drive) : count;
 }
@@ -64,8 +64,8 @@ static int drive(lua_State *L, int status, lua_KContext mode) {
 static int call_in_mode(lua_State *L, bool mode) {
   const ol_op *op = lua_touserdata(L, lua_upvalueindex(1));
   if (lua_type(L, 1) != LUA_TFUNCTION && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
-    return luaL_error(L, "%s: argument 1 (fn): function expected, got %s", op->name,
-                      lua_gettop(L) ? ol_type_text(L, 1) : "no value");
+    return ol_throw(L, "%s: argument 1 (fn): function expected, got %s", op->name,
+                    lua_gettop(L) ? ol_type_text(L, 1) : "no value");
   if (lua_type(L, 1) != LUA_TFUNCTION) lua_pop(L, 1);
   if (lua_pushthread(L)) {
     lua_pop(L, 1);

@@ -15,6 +15,7 @@
   X(print)                                                                                         \
   X(generator)                                                                                     \
   X(build)                                                                                         \
+  X(npy)                                                                                           \
   X(error)                                                                                         \
   X(host)
 

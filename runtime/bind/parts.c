@@ -15,7 +15,7 @@ static int part_dim(lua_State *L, const ol_args *args, int64_t dim) {
   const char *name = args->call.op->name;
   ol_error error;
   int at;
-  if (x->shape.ndim == 0) luaL_error(L, "%s: a tensor of 0 dimensions has no parts", name);
+  if (x->shape.ndim == 0) ol_throw(L, "%s: a tensor of 0 dimensions has no parts", name);
   ol_check(L, ol_shape_dim(&error, name, dim, x->shape.ndim, &at), &error);
   return at;
 }
@@ -56,15 +56,15 @@ static int listed_parts(lua_State *L, const ol_args *args, int dim, int index) {
   for (int i = 1; i <= count; i++, start += size) {
     lua_rawgeti(L, index, i);
     if (!ol_whole(L, -1, &size) || size < 0 || size > total - start)
-      luaL_error(L, "split: sizes that add up to %I expected; entry %d is %s", (LUAI_UACINT)total,
-                 i, ol_value_text(L, -1));
+      ol_throw(L, "split: sizes that add up to %I expected; entry %d is %s", (LUAI_UACINT)total, i,
+               ol_value_text(L, -1));
     lua_pop(L, 1);
     push_part(L, args, narrow, dim, start, size);
     lua_rawseti(L, -2, i);
   }
   if (start != total)
-    luaL_error(L, "split: sizes that add up to %I expected, got %I", (LUAI_UACINT)total,
-               (LUAI_UACINT)start);
+    ol_throw(L, "split: sizes that add up to %I expected, got %I", (LUAI_UACINT)total,
+             (LUAI_UACINT)start);
   return 1;
 }
 
@@ -75,10 +75,10 @@ static int split(lua_State *L) {
   int dim = part_dim(L, &args, args.call.arg[2].integer);
   if (lua_type(L, args.at[1]) == LUA_TTABLE) return listed_parts(L, &args, dim, args.at[1]);
   if (!ol_whole(L, args.at[1], &size) || size < 1)
-    return luaL_error(L,
-                      "split: argument 2 (split_size): a positive integer or a list of integers "
-                      "expected, got %s",
-                      ol_value_text(L, args.at[1]));
+    return ol_throw(L,
+                    "split: argument 2 (split_size): a positive integer or a list of integers "
+                    "expected, got %s",
+                    ol_value_text(L, args.at[1]));
   return even_parts(L, &args, dim, size);
 }
 
@@ -88,8 +88,8 @@ static int chunk(lua_State *L) {
   int dim = part_dim(L, &args, args.call.arg[2].integer);
   int64_t total = args.call.arg[0].tensor->shape.size[dim], chunks = args.call.arg[1].integer;
   if (chunks < 1)
-    return luaL_error(L, "chunk: argument 2 (chunks): a positive integer expected, got %I",
-                      (LUAI_UACINT)chunks);
+    return ol_throw(L, "chunk: argument 2 (chunks): a positive integer expected, got %I",
+                    (LUAI_UACINT)chunks);
   int64_t size = total / chunks + (total % chunks != 0);
   return even_parts(L, &args, dim, size ? size : 1);
 }

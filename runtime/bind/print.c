@@ -249,8 +249,8 @@ int ol_tensor_tostring(lua_State *L) {
 
 static int in_range(lua_State *L, const ol_value *value, const char *name, int most) {
   if (value->integer < 0 || value->integer > most)
-    luaL_error(L, "set_printoptions: %s: an integer from 0 to %d expected, got %I", name, most,
-               (LUAI_UACINT)value->integer);
+    ol_throw(L, "set_printoptions: %s: an integer from 0 to %d expected, got %I", name, most,
+             (LUAI_UACINT)value->integer);
   return (int)value->integer;
 }
 

@@ -36,7 +36,7 @@ static void get_requires_grad(lua_State *L, ol_tensor *self) {
 static void set_requires_grad(lua_State *L, ol_tensor *self, int value) {
   ol_error error;
   if (lua_type(L, value) != LUA_TBOOLEAN)
-    luaL_error(L, "requires_grad: boolean expected, got %s", ol_type_text(L, value));
+    ol_throw(L, "requires_grad: boolean expected, got %s", ol_type_text(L, value));
   ol_check(L, ol_set_requires_grad(&error, self, lua_toboolean(L, value)), &error);
 }
 
@@ -48,7 +48,7 @@ static void set_grad(lua_State *L, ol_tensor *self, int value) {
   ol_error error;
   ol_tensor *gradient = ol_to_tensor(L, value);
   if (!gradient && !lua_isnil(L, value))
-    luaL_error(L, "grad: tensor or nil expected, got %s", ol_type_text(L, value));
+    ol_throw(L, "grad: tensor or nil expected, got %s", ol_type_text(L, value));
   ol_check(L, ol_set_grad(&error, self, gradient), &error);
 }
 
@@ -89,15 +89,14 @@ _Noreturn static void fail_name(lua_State *L, const char *name) {
   for (lua_pushnil(L); count < COUNT + 400 && lua_next(L, lua_upvalueindex(1)); lua_pop(L, 1))
     names[count++] = lua_tostring(L, -2);
   const char *nearest = ol_nearest(name, names, count);
-  if (nearest) luaL_error(L, "tensor: unknown field \"%s\" (did you mean \"%s\"?)", name, nearest);
-  luaL_error(L, "tensor: unknown field \"%s\"", name);
-  __builtin_unreachable();
+  if (nearest) ol_throw(L, "tensor: unknown field \"%s\" (did you mean \"%s\"?)", name, nearest);
+  ol_throw(L, "tensor: unknown field \"%s\"", name);
 }
 
 /* The tensor that is indexed. */
 static ol_tensor *self_of(lua_State *L) {
   ol_tensor *self = ol_to_tensor(L, 1);
-  if (!self) luaL_error(L, "tensor expected, got %s", ol_type_text(L, 1));
+  if (!self) ol_throw(L, "tensor expected, got %s", ol_type_text(L, 1));
   return self;
 }
 
@@ -118,22 +117,22 @@ int ol_tensor_newindex(lua_State *L) {
   const char *name = lua_tostring(L, 2);
   const property *found = find(name);
   if (!found || !found->set)
-    return luaL_error(L, "tensor: \"%s\" cannot be set; grad and requires_grad can", name);
+    return ol_throw(L, "tensor: \"%s\" cannot be set; grad and requires_grad can", name);
   found->set(L, self, 3);
   return 0;
 }
 
 int ol_tensor_len(lua_State *L) {
   const ol_tensor *self = self_of(L);
-  if (self->shape.ndim == 0) return luaL_error(L, "a tensor of 0 dimensions has no length");
+  if (self->shape.ndim == 0) return ol_throw(L, "a tensor of 0 dimensions has no length");
   lua_pushinteger(L, self->shape.size[0]);
   return 1;
 }
 
 int ol_tensor_less(lua_State *L) {
-  return luaL_error(L, "< and > on tensors would give one boolean; use :lt or :gt for a mask");
+  return ol_throw(L, "< and > on tensors would give one boolean; use :lt or :gt for a mask");
 }
 
 int ol_tensor_less_equal(lua_State *L) {
-  return luaL_error(L, "<= and >= on tensors would give one boolean; use :le or :ge for a mask");
+  return ol_throw(L, "<= and >= on tensors would give one boolean; use :le or :ge for a mask");
 }

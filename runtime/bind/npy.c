@@ -1,0 +1,43 @@
+/* npy: NumPy's files, for lua/optlua/npy.lua. */
+#include <lauxlib.h>
+#include <string.h>
+
+#include "bind/collector.h"
+#include "bind/error.h"
+#include "bind/native.h"
+#include "bind/tensor.h"
+#include "io/npy.h"
+
+/* The path at index 1, without a byte 0 inside. */
+static const char *check_path(lua_State *L) {
+  size_t length;
+  const char *path = luaL_checklstring(L, 1, &length);
+  luaL_argcheck(L, strlen(path) == length, 1, "a path has no byte 0");
+  return path;
+}
+
+static int npy_load(lua_State *L) {
+  ol_error error;
+  ol_tensor *tensor;
+  const char *path = check_path(L);
+  ol_push_slot(L);
+  ol_check(L, ol_npy_read(&error, path, &tensor), &error);
+  ol_fill_slot(L, -1, tensor);
+  ol_feed_collector(L);
+  return 1;
+}
+
+static int npy_save(lua_State *L) {
+  ol_error error;
+  const char *path = check_path(L);
+  ol_check(L, ol_npy_write(&error, path, ol_check_tensor(L, 2)), &error);
+  return 0;
+}
+
+#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
+
+const ol_natives ol_npy_natives = {
+  .name = "npy",
+  .list =
+      (const ol_native[]){ HIDDEN("npy_load", npy_load), HIDDEN("npy_save", npy_save), { { 0 } } },
+};

@@ -1,0 +1,89 @@
+/* file: a temporary file, fsync and rename. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static ol_status fail(ol_error *error, const ol_file *file, const char *what) {
+  return ol_fail(error, OL_FILE, "%s: %s: %s", file->path, what, strerror(errno));
+}
+
+/* A file that is a link is replaced where it points to. */
+static bool resolve(const char *path, ol_file *file) {
+  if (realpath(path, file->path)) return true;
+  if (errno != ENOENT) return false;
+  return snprintf(file->path, sizeof file->path, "%s", path) < (int)sizeof file->path;
+}
+
+/* Opens a file of a name that nobody has, with the permissions of any new file. */
+static int open_temporary(ol_file *file) {
+  for (unsigned attempt = 0; attempt < 1000; attempt++) {
+    int length = snprintf(file->temporary, sizeof file->temporary, "%s.%ld-%u.tmp", file->path,
+                          (long)getpid(), attempt);
+    if (length >= (int)sizeof file->temporary) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
+    int descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  }
+  return -1;
+}
+
+ol_status ol_file_begin(ol_error *error, const char *path, ol_file *file) {
+  struct stat old;
+  if (!resolve(path, file))
+    return ol_fail(error, OL_FILE, "%s: cannot be written: %s", path, strerror(errno));
+  if (stat(file->path, &old) == 0 && S_ISDIR(old.st_mode)) {
+    errno = EISDIR;
+    return fail(error, file, "cannot be written");
+  }
+  int descriptor = open_temporary(file);
+  if (descriptor < 0) return fail(error, file, "cannot be written");
+  file->stream = fdopen(descriptor, "wb");
+  if (file->stream) return OL_OK;
+  close(descriptor);
+  unlink(file->temporary);
+  return fail(error, file, "cannot be written");
+}
+
+ol_status ol_file_write(ol_error *error, ol_file *file, const void *bytes, size_t size) {
+  if (fwrite(bytes, 1, size, file->stream) == size) return OL_OK;
+  return fail(error, file, "writing failed");
+}
+
+/* Brings the folder's entry to the disk; not every file system can, and none must. */
+static void sync_folder(ol_file *file) {
+  char *slash = strrchr(file->path, '/');
+  if (slash) *slash = '\0';
+  int folder = open(!slash ? "." : slash == file->path ? "/" : file->path, O_RDONLY | O_CLOEXEC);
+  if (slash) *slash = '/';
+  if (folder < 0) return;
+  (void)fsync(folder);
+  close(folder);
+}
+
+ol_status ol_file_commit(ol_error *error, ol_file *file) {
+  bool written = fflush(file->stream) == 0 && fsync(fileno(file->stream)) == 0;
+  int reason = errno;
+  bool closed = fclose(file->stream) == 0;
+  if (!written) errno = reason;
+  file->stream = NULL;
+  if (written && closed && rename(file->temporary, file->path) == 0) {
+    sync_folder(file);
+    return OL_OK;
+  }
+  ol_status status = fail(error, file, "writing failed");
+  unlink(file->temporary);
+  return status;
+}
+
+void ol_file_abandon(ol_file *file) {
+  if (file->stream) fclose(file->stream);
+  file->stream = NULL;
+  unlink(file->temporary);
+}
