@@ -3,8 +3,9 @@
 
 #include "base/memory.h"
 
-#define CHUNK (INT64_C(1) << 20)  /* bytes that make a step worth its cost */
-#define SLACK (INT64_C(16) << 20) /* bytes of garbage that are no matter; and a quarter of what is alive */
+#define CHUNK (INT64_C(1) << 20) /* bytes that make a step worth its cost */
+#define SLACK                                                                                      \
+  (INT64_C(16) << 20) /* bytes of garbage that are no matter; and a quarter of what is alive */
 
 static _Thread_local int64_t hungry; /* bytes counted and not yet reported */
 static _Thread_local int64_t kept;   /* bytes alive after the last whole cycle */
@@ -27,7 +28,7 @@ static int step_size(lua_State *L, int64_t bytes) {
 static void feed(lua_State *L, int64_t bytes) {
   bool over = lua_gc(L, LUA_GCSTEP, step_size(L, bytes));
   int64_t alive = ol_memory_read().live_bytes;
-  if (!over && alive > kept + 4 * slack() + lua_gc(L, LUA_GCCOUNT) * INT64_C(2048)) {
+  if (!over && alive > kept + 2 * slack() + lua_gc(L, LUA_GCCOUNT) * INT64_C(2048)) {
     lua_gc(L, LUA_GCCOLLECT);
     alive = ol_memory_read().live_bytes;
     over = true;
