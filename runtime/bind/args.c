@@ -68,11 +68,14 @@ static bool is_named(lua_State *L, const ol_op *op, int index) {
   if (lua_type(L, index) != LUA_TTABLE || lua_rawlen(L, index) > 0) return false;
   ol_kind kind =
       index <= OL_MAX_PARAMS && op->param[index - 1].name ? op->param[index - 1].kind : OL_FLAG;
-  lua_pushnil(L);
-  if (!lua_next(L, index)) return !is_list(kind) && kind != OL_ANY;
-  bool named = lua_type(L, -2) == LUA_TSTRING;
-  lua_pop(L, 2);
-  return named;
+  bool empty = true;
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+    empty = false;
+    if (lua_type(L, -2) != LUA_TSTRING) continue;
+    lua_pop(L, 2);
+    return true;
+  }
+  return empty && !is_list(kind) && kind != OL_ANY;
 }
 
 static int param_named(const ol_op *op, const char *name) {
