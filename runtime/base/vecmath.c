@@ -7,10 +7,11 @@
 /* The functions of one instruction set. */
 typedef struct vecmath_table {
   const char *isa;
-#define MEMBER_F32(name) void (*name##_f32)(int64_t, const float *, float *);
-#define MEMBER_F64(name) void (*name##_f64)(int64_t, const double *, double *);
-  OL_VECMATH_SLEEF(MEMBER_F32)
-  OL_VECMATH_UNARY(MEMBER_F64)
+#define MEMBER(name)                                                                               \
+  void (*name##_f32)(int64_t, const float *, float *);                                             \
+  void (*name##_f64)(int64_t, const double *, double *);
+  OL_VECMATH_UNARY(MEMBER)
+#undef MEMBER
   void (*pow_f32)(int64_t, const float *, const float *, float *);
   void (*pow_f64)(int64_t, const double *, const double *, double *);
 } vecmath_table;
@@ -93,16 +94,14 @@ __attribute__((constructor)) static void choose(void) {
 
 const char *ol_vecmath_isa(void) { return chosen->isa; }
 
-#define DEFINE_F32(name)                                                                           \
+#define DEFINE(name)                                                                               \
   void ol_v##name##_f32(int64_t count, const float *x, float *y) {                                 \
     chosen->name##_f32(count, x, y);                                                               \
-  }
-#define DEFINE_F64(name)                                                                           \
+  }                                                                                                \
   void ol_v##name##_f64(int64_t count, const double *x, double *y) {                               \
     chosen->name##_f64(count, x, y);                                                               \
   }
-OL_VECMATH_SLEEF(DEFINE_F32)
-OL_VECMATH_UNARY(DEFINE_F64)
+OL_VECMATH_UNARY(DEFINE)
 
 void ol_vpow_f32(int64_t count, const float *x, const float *y, float *z) {
   chosen->pow_f32(count, x, y, z);

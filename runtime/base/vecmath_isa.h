@@ -50,37 +50,23 @@ typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(do
     }                                                                                              \
   }
 
-#define OF_FLOATS(DEFINE, name)                                                                    \
-  DEFINE(name, f32, float, FLANES, JOIN(fvector_, ISA), JOIN5(Sleef_cinz_, name, f, FLANES, SUFFIX))
-#define OF_DOUBLES(DEFINE, name)                                                                   \
+#define BOTH(DEFINE, name)                                                                         \
+  DEFINE(name, f32, float, FLANES, JOIN(fvector_, ISA),                                            \
+         JOIN5(Sleef_cinz_, name, f, FLANES, SUFFIX))                                              \
   DEFINE(name, f64, double, DLANES, JOIN(dvector_, ISA),                                           \
          JOIN5(Sleef_cinz_, name, d, DLANES, SUFFIX))
-#define UNARY_F32(name) OF_FLOATS(UNARY, name)
-#define UNARY_F64(name) OF_DOUBLES(UNARY, name)
-#define ENTRY_F32(name) .name##_f32 = JOIN(name##_f32_, ISA),
-#define ENTRY_F64(name) .name##_f64 = JOIN(name##_f64_, ISA),
+#define DEFINE_UNARY(name) BOTH(UNARY, name)
+#define ENTRY(name)        .name##_f32 = JOIN(name##_f32_, ISA), .name##_f64 = JOIN(name##_f64_, ISA),
 
-OL_VECMATH_SLEEF(UNARY_F32)
-OL_VECMATH_UNARY(UNARY_F64)
-OF_FLOATS(BINARY, pow)
-OF_DOUBLES(BINARY, pow)
+OL_VECMATH_UNARY(DEFINE_UNARY)
+BOTH(BINARY, pow)
 
-/* clang-format off */
-static const vecmath_table JOIN(table_, ISA) = {
-  .isa = STRING(ISA),
-  OL_VECMATH_SLEEF(ENTRY_F32)
-  OL_VECMATH_UNARY(ENTRY_F64)
-  ENTRY_F32(pow)
-  ENTRY_F64(pow)
-};
-/* clang-format on */
+static const vecmath_table JOIN(table_, ISA) = { .isa = STRING(ISA),
+                                                 OL_VECMATH_UNARY(ENTRY) ENTRY(pow) };
 
-#undef ENTRY_F64
-#undef ENTRY_F32
-#undef UNARY_F64
-#undef UNARY_F32
-#undef OF_DOUBLES
-#undef OF_FLOATS
+#undef ENTRY
+#undef DEFINE_UNARY
+#undef BOTH
 #undef BINARY
 #undef UNARY
 #undef ISA
