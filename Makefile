@@ -155,4 +155,9 @@ $(BUILD)/test/%: tests/c/%.c tests/c/check.h $(LIBRARY)
 	mkdir -p $(@D)
 	$(COMPILE) $(LDFLAGS) $< $(LIBRARY) $(LIBS) -o $@
 
+$(BUILD)/bench/%: scripts/bench/c/%.c $(LIBRARY)
+	echo "  CC    $<"
+	mkdir -p $(@D)
+	$(COMPILE) $(LDFLAGS) $< $(LIBRARY) $(LIBS) -o $@
+
 -include $(patsubst %.o,%.d,$(CORE) $(BIND) $(MAIN))

@@ -21,6 +21,7 @@
   X(LION, ADD(MUL(a, x), MUL(b, SIGN(ADD(MUL(c, y), MUL(d, z))))))                                 \
   X(ADAM, ADD(MUL(a, x), MUL(b, DIV(MUL(c, y), ADD(MUL(d, SQRT(ADD(MUL(e, z), f))), g)))))         \
   X(ADAMW, ADD(MUL(a, x), MUL(b, DIV(MUL(c, y), ADD(DIV(SQRT(z), d), e)))))                        \
+  X(ADAM_HAT, ADD(MUL(a, x), MUL(b, DIV(MUL(c, DIV(y, d)), ADD(SQRT(DIV(z, e)), f)))))             \
   X(ROOT, ADD(MUL(a, SQRT(ADD(MUL(b, x), c))), d))                                                 \
   X(RATIO, MUL(a, MUL(DIV(SQRT(ADD(MUL(b, x), c)), SQRT(ADD(MUL(d, y), e))), z)))                  \
   X(DEVIATION, ADD(MUL(a, SQRT(MAX(ADD(MUL(b, x), MUL(c, MUL(y, z))), d))), e))

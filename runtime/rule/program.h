@@ -37,9 +37,11 @@ ol_status ol_program_compile(ol_error *error, const ol_graph *graph, ol_program 
  *   float32, 1 pass, 3 instructions, 28 bytes an element
  *   reads p g exp_avg exp_avg_sq, writes p exp_avg exp_avg_sq
  *   pass 1
- *     exp_avg    = 0.9*exp_avg + 0.1*g
+ *     exp_avg = 0.9*exp_avg + 0.1*g
  *     …
- */
+ *
+ * Arrays keep their names; t1 … are tiles, n0 … numbers that were reduced, buffer1 … whole arrays
+ * of scratch memory. */
 ol_status ol_program_text(ol_error *error, const ol_program *program, const char *const *names,
                           const double *numbers, char **out);
 

@@ -69,12 +69,19 @@ static void put_number(text *t, int source) {
     put(t, "c%d", source);
 }
 
+/* Tiles count from 1; those of constants and the gradient come first and are not shown. */
+static int tile_number(const text *t, int tile) {
+  int hidden = t->pass->gradient >= 0;
+  for (int i = 0; i < t->pass->slots; i++) hidden += t->pass->slot[i].kind == OL_SLOT_CONSTANT;
+  return tile - hidden + 1;
+}
+
 static void put_slot(text *t, int index) {
   const ol_pass_slot *slot = &t->pass->slot[index];
   if (slot->kind == OL_SLOT_ARRAY)
     put_array(t, slot->index);
   else if (slot->kind == OL_SLOT_TILE)
-    put(t, "t%d", slot->index);
+    put(t, "t%d", tile_number(t, slot->index));
   else
     put_number(t, slot->factor.source);
 }
@@ -142,7 +149,7 @@ static void put_sum(text *t, const ol_instruction *op, const uint8_t *at, int bi
   else if (minus)
     put_scaled(t, op, right, PRODUCT, true);
   else
-    put_form(t, op, right, SUM);
+    put_form(t, op, right, PRODUCT);
   if (binding > SUM) put(t, ")");
 }
 
@@ -258,7 +265,8 @@ static void put_value(text *t, const ol_instruction *op) {
 static void put_pass(text *t, const ol_pass *pass) {
   char shape[OL_SHAPE_TEXT];
   t->pass = pass;
-  put(t, "level %d", pass->level + 1);
+  put(t, "pass %d", (int)(pass - t->program->code->pass) + 1);
+  if (t->program->levels > 1) put(t, ", level %d", pass->level + 1);
   if (pass->shape != OL_RULE_OWN)
     put(t, ", shape %s", ol_shape_text(&t->program->code->shape[pass->shape], shape));
   put(t, "\n");
