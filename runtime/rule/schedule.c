@@ -238,7 +238,8 @@ static void stride_over(const schedule *s, int n, bool turned, ol_access *access
 
 static int add_access(schedule *s, const ol_draft *draft, int n) {
   ol_access access = { .array = draft->array, .dtype = (uint8_t)array_dtype(s, draft->array) };
-  access.gathered = draft->turned || graph_of(s)->node[n].shape != s->key.shape;
+  bool reads = draft->code == OL_CODE_LOAD;
+  access.gathered = reads && (draft->turned || graph_of(s)->node[n].shape != s->key.shape);
   if (access.gathered) stride_over(s, n, draft->turned, &access);
   s->access[s->accesses] = access;
   return s->accesses++;

@@ -279,10 +279,8 @@ static ol_status whole_step(arrays *a, double *totals) {
   if (status == OL_OK) status = ol_program_cache_get(&error, cache, graph, &program);
   if (status == OL_OK) status = ol_program_text(&error, program, names, NULL, &text);
   if (status == OL_OK) status = ol_machine_new(&error, &machine);
-  if (status == OL_OK) {
-    ol_run run = { program, graph->number, a->data, a->size[0], NULL, totals };
-    status = ol_machine_prepare(&error, machine, &run, 1);
-  }
+  ol_run run = { program, graph->number, a->data, a->size[0], NULL, totals };
+  if (status == OL_OK) status = ol_machine_prepare(&error, machine, &run, 1);
   if (machine) ol_machine_commit(machine);
   ol_free(text);
   ol_machine_free(machine);
