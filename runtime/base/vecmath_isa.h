@@ -11,6 +11,12 @@ typedef float JOIN(fvector_, ISA) __attribute__((vector_size(FLANES * sizeof(flo
 typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(double))));
 #endif
 
+/* The rest of a row: its values, then ones. */
+#define PAD(type, LANES, to, from, rest)                                                           \
+  type to[LANES];                                                                                  \
+  for (int64_t k = 0; k < LANES; k++) to[k] = 1;                                                   \
+  memcpy(to, from, (size_t)(rest) * sizeof(type));
+
 /* A vector at a time; the tail is padded with ones, where every function here is defined. */
 #define UNARY(name, width, type, LANES, vector, sleef)                                             \
   TARGET extern vector sleef(vector);                                                              \
@@ -22,8 +28,7 @@ typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(do
         v = sleef(v);                                                                              \
         memcpy(y + i, &v, sizeof v);                                                               \
       } else {                                                                                     \
-        type tail[LANES];                                                                          \
-        for (int64_t k = 0; k < LANES; k++) tail[k] = i + k < count ? x[i + k] : 1;                \
+        PAD(type, LANES, tail, x + i, count - i)                                                   \
         memcpy(&v, tail, sizeof v);                                                                \
         v = sleef(v);                                                                              \
         memcpy(y + i, &v, (size_t)(count - i) * sizeof(type));                                     \
@@ -37,11 +42,8 @@ typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(do
                                                   type *z) {                                       \
     for (int64_t i = 0; i < count; i += LANES) {                                                   \
       int64_t rest = count - i < LANES ? count - i : LANES;                                        \
-      type a[LANES], b[LANES];                                                                     \
-      for (int64_t k = 0; k < LANES; k++) {                                                        \
-        a[k] = k < rest ? x[i + k] : 1;                                                            \
-        b[k] = k < rest ? y[i + k] : 1;                                                            \
-      }                                                                                            \
+      PAD(type, LANES, a, x + i, rest)                                                             \
+      PAD(type, LANES, b, y + i, rest)                                                             \
       vector v, w;                                                                                 \
       memcpy(&v, a, sizeof v);                                                                     \
       memcpy(&w, b, sizeof w);                                                                     \
