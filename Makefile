@@ -98,7 +98,7 @@ layers: setup ## proves that each file includes only its own floor and lower one
 	lua5.4 scripts/dev/layers.lua
 
 format: ## formats all C (the versions of clang-format differ: this one is in Debian 12 and 13)
-	clang-format-19 -i $$(find runtime tests/c -name '*.[ch]')
+	clang-format-19 -i $$(find runtime scripts tests/c -name '*.[ch]')
 
 docs: all ## writes the reference from the registries and doc comments
 	$(PROGRAM) scripts/dev/docs.lua

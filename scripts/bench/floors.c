@@ -1,5 +1,5 @@
-/* floors: what no implementation can go under, as a Lua module for the benchmarks: loops over the same
- * bytes, loops written by hand, the bare matrix products of a step, an empty C call. */
+/* floors: what no implementation can go under, as a Lua module for the benchmarks: loops over the
+ * same bytes, loops written by hand, the bare matrix products of a step, an empty C call. */
 #include <cblas.h>
 #include <lauxlib.h>
 #include <math.h>
@@ -67,7 +67,9 @@ KERNEL static void adamw_chunk(float *p, const float *g, float *m, float *v, lua
 typedef void chunk_fn(float *, const float *, float *, float *, lua_Integer);
 
 static void run(const arrays *a, chunk_fn *fn) {
+#ifdef _OPENMP
 #pragma omp parallel for schedule(static) if (a->n >= CHUNK)
+#endif
   for (lua_Integer i = 0; i < a->n; i += CHUNK)
     fn(a->p + i, a->g + i, a->m + i, a->v + i, a->n - i < CHUNK ? a->n - i : CHUNK);
 }
@@ -90,8 +92,8 @@ static int adamw(lua_State *L) {
 static float x[32 * 64], w1[64 * 64], h[32 * 64], w2[10 * 64], y[32 * 10];
 
 static void gemm(int ta, int tb, int m, int n, int k, const float *a, const float *b, float *c) {
-  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k,
-              1, a, ta ? m : k, b, tb ? k : n, 0, c, n);
+  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n,
+              k, 1, a, ta ? m : k, b, tb ? k : n, 0, c, n);
 }
 
 static int step_products(lua_State *L) {

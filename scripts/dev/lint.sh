@@ -3,7 +3,7 @@
 # on after a failure, to report them all. `make lint` calls it with the compilers' FLAGS.
 set -u
 
-sources=$(find runtime tests/c -name '*.c')
+sources=$(find runtime scripts tests/c -name '*.c')
 headers=$(find runtime tests/c -name '*.h')
 status=0
 
