@@ -6,11 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#if !defined(__x86_64__) || defined(__clang__)
-#undef KERNEL
-#define KERNEL
-#endif
+#include "base/parallel.h"
 
 enum { CHUNK = 65536 };
 
@@ -43,8 +39,8 @@ static int new_arrays(lua_State *L) {
 }
 
 /* Reads p, g, m, v; writes p, m, v: 28 bytes an element, and almost no arithmetic. */
-KERNEL static void copy_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
-#pragma GCC ivdep
+OL_KERNEL static void copy_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
+  OL_APART
   for (lua_Integer i = 0; i < n; i++) {
     p[i] = p[i] + g[i];
     m[i] = m[i] + 1;
@@ -53,9 +49,9 @@ KERNEL static void copy_chunk(float *p, const float *g, float *m, float *v, lua_
 }
 
 /* AdamW, written by hand. */
-KERNEL static void adamw_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
+OL_KERNEL static void adamw_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
   const float b1 = 0.9f, b2 = 0.999f, decay = 1 - 1e-5f, rate = 1e-3f, root = 0.5f, eps = 1e-8f;
-#pragma GCC ivdep
+  OL_APART
   for (lua_Integer i = 0; i < n; i++) {
     float first = b1 * m[i] + (1 - b1) * g[i], second = b2 * v[i] + (1 - b2) * (g[i] * g[i]);
     p[i] = p[i] * decay - rate * (first / (sqrtf(second) / root + eps));
