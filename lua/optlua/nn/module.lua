@@ -6,6 +6,8 @@
 local optlua = require "optlua"
 local options = require "optlua.options"
 
+--- What every layer and model is: a table with members, and a forward pass. Classes are made by
+--- nn.class.
 ---@class nn.Module
 ---@field training boolean whether the module is in training mode
 local Module = {}
