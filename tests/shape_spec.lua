@@ -219,6 +219,19 @@ describe("copy_", function()
     assert.same({ { 1, 2, 5 }, { 3, 4, 6 } }, x:totable())
   end)
 
+  it("turns large matrices", function()
+    for _, dtype in ipairs(dtypes) do
+      local x = arange(2 * 150 * 201):to(dtype):reshape(2, 150, 201)
+      local y = x:transpose(2, 3)
+      for _, at in ipairs { { 1, 1, 1 }, { 1, 128, 150 }, { 2, 129, 2 }, { 2, 201, 129 }, { 1, 201, 150 } } do
+        local i, j, k = table.unpack(at)
+        assert.equal(x[{ i, k, j }]:item(), y:contiguous()[{ i, j, k }]:item(), dtype)
+        assert.equal(x[{ i, k, j }]:item(), y[i]:contiguous()[{ j, k }]:item(), dtype)
+      end
+      if dtype ~= "bfloat16" then assert.is_true(x:equal(y:contiguous():transpose(2, 3):contiguous())) end
+    end
+  end)
+
   it("copies between parts that overlap as if apart", function()
     local x = arange(6)
     x:narrow(1, 2, 5):copy_(x:narrow(1, 1, 5))

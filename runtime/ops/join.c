@@ -376,14 +376,15 @@ static ol_status roll(ol_error *error, const ol_value *arg, ol_tensor *x, int si
   if (dims->ndim != shifts->ndim)
     return ol_fail(error, OL_ARGUMENT, "roll: %d shifts for %d dimensions", shifts->ndim,
                    dims->ndim);
-  OL_TRY(ol_tensor_clone(error, x, &y));
+  if (dims->ndim == 0) return ol_tensor_clone(error, x, out);
+  y = ol_retain(x);
   for (int i = 0; i < dims->ndim; i++) {
     int dim;
     ol_status status = ol_shape_dim(error, "roll", dims->size[i], x->shape.ndim, &dim);
     if (status == OL_OK && x->shape.ndim > 0)
       status = roll_dim(error, y, shifts->size[i], sign, dim, &next);
     else if (status == OL_OK)
-      next = ol_retain(y);
+      status = ol_tensor_clone(error, y, &next);
     ol_release(y);
     OL_TRY(status);
     y = next;
