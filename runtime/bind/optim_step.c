@@ -5,7 +5,7 @@
  *   trace(group, rule, …)      … runs the rule on symbols
  *   prepare(…), commit()
  *
- * No coroutine can be left in between: the functions of the script are called from here. */
+ * The functions of the script cannot yield out of it. */
 #include <lauxlib.h>
 #include <math.h>
 
@@ -35,14 +35,6 @@ static int free_engine(lua_State *L) {
   return 0;
 }
 
-/* __close, after success, error, or the end of a coroutine. */
-static int end_transaction(lua_State *L) {
-  engine *e = lua_touserdata(L, 1);
-  e->active = e->tracer->running = false;
-  if (e->step) ol_step_abort(e->step);
-  return 0;
-}
-
 void ol_refuse_in_step(lua_State *L, const char *what) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
   if (((engine *)lua_touserdata(L, -1))->active)
@@ -57,12 +49,11 @@ static int transact(lua_State *L) {
   ol_refuse_in_step(L, "a step");
   if (!e->step) ol_check(L, ol_step_new(&error, &e->step), &error);
   ol_tracer_ready(L, e->tracer);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_toclose(L, 1);
   e->active = true;
-  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
-  return lua_gettop(L) - 1;
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  e->active = e->tracer->running = false;
+  ol_step_abort(e->step);
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
 }
 
 static engine *active(lua_State *L) {
@@ -216,11 +207,9 @@ static int program(lua_State *L) {
 static void make_engine(lua_State *L) {
   engine *e = lua_newuserdatauv(L, sizeof *e, 0);
   *e = (engine){ .tracer = ol_tracer_of(L) };
-  lua_createtable(L, 0, 2);
+  lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_engine);
   lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, end_transaction);
-  lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &engine_key);

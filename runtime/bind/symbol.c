@@ -42,26 +42,24 @@ static int free_tracer(lua_State *L) {
 
 /* Symbols. */
 
+/* What a userdata holds. Only ours bears the mark, which is quicker to look at than a metatable. */
+typedef struct handle {
+  const char *mark;
+  ol_symbol symbol;
+} handle;
+
 static void push(lua_State *L, ol_symbol symbol, int metatable) {
-  *(ol_symbol *)lua_newuserdatauv(L, sizeof symbol, 0) = symbol;
+  *(handle *)lua_newuserdatauv(L, sizeof(handle), 0) = (handle){ &symbol_key, symbol };
   lua_pushvalue(L, metatable);
   lua_setmetatable(L, -2);
 }
 
-static bool is_symbol(lua_State *L, int index, int metatable) {
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return false;
-  bool same = lua_rawequal(L, -1, metatable);
-  lua_pop(L, 1);
-  return same;
-}
-
 bool ol_to_symbol(lua_State *L, int index, ol_symbol *out) {
-  index = lua_absindex(L, index);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &symbol_key);
-  bool found = is_symbol(L, index, lua_gettop(L));
-  lua_pop(L, 1);
-  if (found) *out = *(ol_symbol *)lua_touserdata(L, index);
-  return found;
+  if (lua_type(L, index) != LUA_TUSERDATA || lua_rawlen(L, index) != sizeof(handle)) return false;
+  const handle *self = lua_touserdata(L, index);
+  if (self->mark != &symbol_key) return false;
+  *out = self->symbol;
+  return true;
 }
 
 void ol_push_operand(lua_State *L, ol_tracer *tracer, int operand) {
@@ -89,10 +87,9 @@ static ol_symbol check_input(lua_State *L, ol_tracer *tracer, int arg, const cha
     ol_check(L, ol_graph_number(&error, tracer->graph, value, &symbol), &error);
     return symbol;
   }
-  if (!is_symbol(L, arg, SYMBOL))
-    luaL_error(L, "optim.%s: operand %d: a symbol or a number was expected, got %s", op, arg,
-               ol_type_text(L, arg));
-  symbol = *(ol_symbol *)lua_touserdata(L, arg);
+  if (!ol_to_symbol(L, arg, &symbol))
+    return luaL_error(L, "optim.%s: operand %d: a symbol or a number was expected, got %s", op, arg,
+                      ol_type_text(L, arg));
   if (!ol_graph_owns(tracer->graph, symbol))
     luaL_error(L, "optim.%s: operand %d is a symbol of an earlier call of a rule", op, arg);
   return symbol;
@@ -205,7 +202,8 @@ static int index_symbol(lua_State *L) {
   ol_tracer *tracer = running(L);
   const ol_shape *shape, scalar = { .ndim = 0 };
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  ol_symbol symbol = *(ol_symbol *)lua_touserdata(L, 1);
+  ol_symbol symbol;
+  if (!ol_to_symbol(L, 1, &symbol)) return luaL_error(L, "a symbol expected");
   ol_check(L, ol_graph_shape_of(&error, tracer->graph, symbol, &shape), &error);
   if (!shape) shape = &scalar;
   tracer->by_shape = true;
@@ -268,7 +266,8 @@ static int assign_state(lua_State *L) {
   int operand = check_state(L, tracer);
   lua_settop(L, 3);
   bool number = lua_type(L, 3) == LUA_TNUMBER;
-  if (!number && !is_symbol(L, 3, SYMBOL))
+  ol_symbol symbol;
+  if (!number && !ol_to_symbol(L, 3, &symbol))
     return luaL_error(L, "s.%s: a symbol or a number was expected, got %s", lua_tostring(L, 2),
                       ol_type_text(L, 3));
   if (number && lua_tonumber(L, 3) != lua_tonumber(L, 3))

@@ -14,7 +14,7 @@ static ol_entry *entry_at(const ol_step *step, int64_t i) {
 /* Members that may share a batch stand together, in packed order. */
 static int by_key(const void *a, const void *b) {
   const ol_member *x = ((const ol_entry *)a)->member, *y = ((const ol_entry *)b)->member;
-  int order = COMPARE(x->param->dtype, y->param->dtype);
+  int order = COMPARE(x->dtype, y->dtype);
   if (!order) order = COMPARE(x->layout, y->layout);
   if (!order) order = COMPARE(x->steps, y->steps);
   return order ? order : COMPARE(x, y);
@@ -22,7 +22,7 @@ static int by_key(const void *a, const void *b) {
 
 static bool same_key(const ol_entry *a, const ol_entry *b) {
   const ol_member *x = a->member, *y = b->member;
-  return x->param->dtype == y->param->dtype && x->layout == y->layout && x->steps == y->steps;
+  return x->dtype == y->dtype && x->layout == y->layout && x->steps == y->steps;
 }
 
 static void sort(ol_step *step, int64_t begin, int64_t end) {
@@ -33,11 +33,15 @@ static void sort(ol_step *step, int64_t begin, int64_t end) {
     }
 }
 
+#define AHEAD 8 /* members whose gradient is asked for while others are looked at */
+
 ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
   OL_TRY(ol_list_reserve(error, &step->entries, group->count, sizeof(ol_entry)));
   int64_t begin = step->entries.count;
+  ol_group_look_again(group);
   for (int64_t i = 0; i < group->count; i++) {
     ol_member *m = &group->member[i];
+    if (i + AHEAD < group->count) __builtin_prefetch(&m[AHEAD].param->has_grad);
     if (!ol_member_is_present(m)) continue;
     *entry_at(step, step->entries.count++) = (ol_entry){ .member = m, .made = m->made };
   }
@@ -60,7 +64,7 @@ ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol
   if (m->layout < 0)
     return ol_fail(error, OL_STATE, "the states of parameter '%s' are not known", m->name);
   int slots = step->group->layout[m->layout].count;
-  operand[0].dtype = operand[1].dtype = m->param->dtype;
+  operand[0].dtype = operand[1].dtype = m->dtype;
   for (int k = 0; k < slots; k++) {
     operand[2 + k].dtype = ol_member_slot_dtype(step->group, m, k);
     if (step->group->layout[m->layout].spec[k].own_shape)

@@ -17,6 +17,7 @@ static void destroy(ol_object *object) {
   ol_group *self = (ol_group *)object;
   for (int64_t i = 0; self->member && i < self->count; i++) {
     ol_member_shrink(&self->member[i], 0);
+    ol_release(self->member[i].seen);
     ol_release(self->member[i].param);
     ol_free(self->member[i].name);
   }
@@ -54,6 +55,8 @@ static ol_status add_member(ol_error *error, ol_group *self, ol_tensor *param, c
   size_t size = strlen(name) + 1;
   OL_TRY(check_param(error, param, name));
   *m = (ol_member){ .given = self->count, .place = -1, .layout = -1 };
+  m->numel = param->numel;
+  m->dtype = param->dtype;
   OL_TRY(ol_alloc_for(error, size, "a parameter's name", (void **)&m->name));
   memcpy(m->name, name, size);
   m->param = ol_retain(param);
@@ -141,6 +144,15 @@ ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout
   for (int64_t i = 0; i < group->count; i++)
     group->member[i].layout = of_shape[group->member[i].shape];
   return OL_OK;
+}
+
+void ol_group_look_again(ol_group *group) {
+  if (group->moves == ol_storage_moves) return;
+  for (int64_t i = 0; i < group->count; i++) {
+    ol_release(group->member[i].seen);
+    group->member[i].seen = NULL;
+  }
+  group->moves = ol_storage_moves;
 }
 
 void ol_group_zero_grad(ol_group *group) {

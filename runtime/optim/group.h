@@ -18,16 +18,23 @@ typedef struct ol_slot {
   int64_t offset;      /* bytes */
 } ol_slot;
 
+/* What a step reads of each of thousands of members stands first. */
 typedef struct ol_member {
   ol_tensor *param;
-  char *name;
-  int64_t steps;  /* updates that were committed */
-  int64_t given;  /* its place in the order in which parameters were given */
-  int64_t place;  /* element offset in the slabs of its dtype; -1: none */
+  ol_tensor *seen;  /* of a small one: the gradient that the addresses below were taken from, one
+                       reference; NULL: to be looked up anew */
+  void *param_data; /* addresses of contiguous elements, during a step */
+  void *grad_data;
+  int64_t numel;
+  int64_t steps; /* updates that were committed */
+  int64_t place; /* element offset in the slabs of its dtype; -1: none */
+  ol_slot *slot;
+  ol_dtype dtype;
   int32_t shape;  /* index into the shapes of the group */
   int32_t layout; /* index into its layouts; -1: not known yet */
   int32_t made;   /* slots that exist */
-  ol_slot *slot;
+  char *name;
+  int64_t given; /* its place in the order in which parameters were given */
 } ol_member;
 
 typedef struct ol_group {
@@ -40,6 +47,7 @@ typedef struct ol_group {
   ol_shape *shape;
   int layouts;
   ol_layout *layout;
+  uint64_t moves;                /* ol_storage_moves when addresses were taken */
   double total[OL_GRAPH_TOTALS]; /* numbers of the group that a step adds to */
 } ol_group;
 
@@ -55,6 +63,9 @@ ol_status ol_group_new(ol_error *error, ol_tensor *const *params, const char *co
  * the layout of a parameter may only gain slots at its end. */
 ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout *layouts,
                                int count, const int *of_shape);
+
+/* Forgets the addresses of elements if storages have moved. */
+void ol_group_look_again(ol_group *group);
 
 /* Makes the gradients absent; their memory is kept. */
 void ol_group_zero_grad(ol_group *group);

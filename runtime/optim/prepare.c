@@ -11,13 +11,29 @@ static ol_status check_gradient(ol_error *error, const ol_member *m) {
                  ol_dtype_name(param->dtype), ol_shape_text(&param->shape, own));
 }
 
+/* Finds, or makes, contiguous elements of a member's parameter and gradient. */
+static ol_status look_up(ol_error *error, ol_entry *entry) {
+  ol_member *m = entry->member;
+  ol_tensor *param = m->param;
+  OL_TRY(check_gradient(error, m));
+  if (!ol_tensor_is_contiguous(param)) {
+    OL_TRY(ol_tensor_clone(error, param, &entry->packed));
+    param = entry->packed;
+  }
+  OL_TRY(ol_tensor_contiguous(error, m->param->grad, &entry->grad));
+  m->param_data = ol_tensor_data(param);
+  m->grad_data = ol_tensor_data(entry->grad);
+  if (m->place < 0 || entry->packed || entry->grad != m->param->grad) return OL_OK;
+  ol_release(m->seen);
+  m->seen = entry->grad; /* its reference, too */
+  entry->grad = NULL;
+  return OL_OK;
+}
+
 static ol_status prepare_entry(ol_error *error, ol_group *group, ol_entry *entry) {
   ol_member *m = entry->member;
-  OL_TRY(check_gradient(error, m));
-  OL_TRY(ol_member_grow(error, group, m));
-  OL_TRY(ol_tensor_contiguous(error, m->param->grad, &entry->grad));
-  if (ol_tensor_is_contiguous(m->param)) return OL_OK;
-  return ol_tensor_clone(error, m->param, &entry->packed);
+  if (m->seen != m->param->grad) OL_TRY(look_up(error, entry));
+  return ol_member_grow(error, group, m);
 }
 
 static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_batch *batch) {
@@ -31,9 +47,9 @@ static ol_status measure(ol_error *error, ol_step *step, const ol_step_options *
   step->inputs.count = 0;
   OL_TRY(ol_list_reserve(error, &step->inputs, step->entries.count, sizeof(ol_norm_input)));
   for (int64_t i = 0; i < step->entries.count; i++) {
-    const ol_tensor *grad = ol_list_at(&step->entries, ol_entry, i)->grad;
+    const ol_member *m = ol_list_at(&step->entries, ol_entry, i)->member;
     *ol_list_at(&step->inputs, ol_norm_input, step->inputs.count++) =
-        (ol_norm_input){ ol_tensor_data(grad), grad->dtype, grad->numel };
+        (ol_norm_input){ m->grad_data, m->dtype, m->numel };
   }
   OL_TRY(ol_norm(error, step->inputs.item, step->inputs.count, &result));
   if (result.nonfinite >= 0)
@@ -45,17 +61,12 @@ static ol_status measure(ol_error *error, ol_step *step, const ol_step_options *
 }
 
 /* The addresses of the operands that a program touches. */
-static void locate(const ol_program *program, const ol_entry *entry, void **array) {
+static void locate(const ol_program *program, const ol_member *m, void **array) {
   uint32_t used = program->reads | program->writes;
-  const ol_tensor *param = entry->packed ? entry->packed : entry->member->param;
-  for (int k = 0; k < program->operands; k++) {
-    if (!(used >> k & 1))
-      array[k] = NULL;
-    else if (k < 2)
-      array[k] = ol_tensor_data(k == 0 ? param : entry->grad);
-    else
-      array[k] = ol_member_slot_data(entry->member, k - 2);
-  }
+  array[0] = used & 1 ? m->param_data : NULL;
+  array[1] = used & 2 ? m->grad_data : NULL;
+  for (int k = 2; k < program->operands; k++)
+    array[k] = used >> k & 1 ? ol_member_slot_data(m, k - 2) : NULL;
 }
 
 /* Whether arrays follow a run in memory, each of them. */
@@ -65,15 +76,14 @@ static bool follows(const ol_run *run, void *const *array, const size_t *size) {
   return true;
 }
 
-static void add_run(ol_step *step, const ol_batch *batch, const ol_entry *entry, bool first,
+static void add_run(ol_step *step, const ol_batch *batch, const ol_member *m, bool first,
                     const size_t *size) {
   void **array = ol_list_at(&step->arrays, void *, step->arrays.count);
   ol_run *run = ol_list_at(&step->runs, ol_run, step->runs.count);
-  int64_t count = entry->member->param->numel;
-  if (count == 0) return;
-  locate(batch->program, entry, array);
+  if (m->numel == 0) return;
+  locate(batch->program, m, array);
   if (!first && batch->program->coalesces && follows(run - 1, array, size)) {
-    run[-1].count += count;
+    run[-1].count += m->numel;
     return;
   }
   step->arrays.count += batch->program->operands;
@@ -81,7 +91,7 @@ static void add_run(ol_step *step, const ol_batch *batch, const ol_entry *entry,
   *run = (ol_run){ .program = batch->program,
                    .numbers = ol_list_at(&step->numbers, double, batch->numbers),
                    .arrays = array,
-                   .count = count,
+                   .count = m->numel,
                    .gradient_factor = step->factor == 1 ? NULL : &step->factor,
                    .totals = batch->group->total };
 }
@@ -91,9 +101,10 @@ static void add_runs(ol_step *step, const ol_batch *batch) {
   const ol_member *m = ol_list_at(&step->entries, ol_entry, batch->begin)->member;
   int64_t before = step->runs.count;
   for (int k = 0; k < batch->program->operands; k++)
-    size[k] = ol_dtype_size(k < 2 ? m->param->dtype : ol_member_slot_dtype(batch->group, m, k - 2));
+    size[k] = ol_dtype_size(k < 2 ? m->dtype : ol_member_slot_dtype(batch->group, m, k - 2));
   for (int64_t i = batch->begin; i < batch->end; i++)
-    add_run(step, batch, ol_list_at(&step->entries, ol_entry, i), step->runs.count == before, size);
+    add_run(step, batch, ol_list_at(&step->entries, ol_entry, i)->member,
+            step->runs.count == before, size);
 }
 
 static ol_status make_runs(ol_error *error, ol_step *step) {

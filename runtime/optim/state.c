@@ -10,7 +10,7 @@ static const ol_slot_spec *spec_of(const ol_group *group, const ol_member *membe
 
 ol_dtype ol_member_slot_dtype(const ol_group *group, const ol_member *member, int slot) {
   const ol_slot_spec *spec = spec_of(group, member, slot);
-  return spec->own_dtype ? spec->dtype : member->param->dtype;
+  return spec->own_dtype ? spec->dtype : member->dtype;
 }
 
 const ol_shape *ol_member_slot_shape(const ol_group *group, const ol_member *member, int slot) {
@@ -38,7 +38,7 @@ ol_status ol_member_slot(ol_error *error, const ol_group *group, const ol_member
 /* The slab for a slot of small members, made when it is first asked for. */
 static ol_status find_slab(ol_error *error, ol_group *group, const ol_member *member, int slot,
                            ol_storage **out) {
-  int which = ol_slab_of(member->param->dtype);
+  int which = ol_slab_of(member->dtype);
   ol_storage **slab = &group->layout[member->layout].slab[slot][which];
   size_t element = ol_dtype_size(ol_member_slot_dtype(group, member, slot));
   if (!*slab) OL_TRY(ol_storage_new(error, (size_t)group->packed[which] * element, true, slab));

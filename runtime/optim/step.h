@@ -20,7 +20,8 @@
 /* A member that takes part. */
 typedef struct ol_entry {
   ol_member *member;
-  ol_tensor *grad;   /* contiguous; one reference, from prepare on */
+  ol_tensor
+      *grad; /* contiguous, one reference, where the member has not seen it; from prepare on */
   ol_tensor *packed; /* copy of a parameter that is not contiguous, else NULL; likewise */
   int made;          /* slots that existed before this step */
 } ol_entry;

@@ -27,6 +27,8 @@ ol_status ol_storage_new(ol_error *error, size_t size, bool zero, ol_storage **o
   return OL_OK;
 }
 
+uint64_t ol_storage_moves;
+
 void ol_storage_move(ol_storage *storage, ol_storage *home, size_t offset) {
   void *target = (char *)home->data + offset;
   memcpy(target, storage->data, storage->size);
@@ -34,5 +36,6 @@ void ol_storage_move(ol_storage *storage, ol_storage *home, size_t offset) {
   if (!old) ol_free(storage->data);
   storage->home = ol_retain(home);
   storage->data = target;
+  ol_storage_moves++;
   ol_release(old);
 }

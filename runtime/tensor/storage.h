@@ -21,6 +21,9 @@ struct ol_storage {
 /* Makes a storage of size bytes, zeroed or not. */
 ol_status ol_storage_new(ol_error *error, size_t size, bool zero, ol_storage **out);
 
+/* How many moves there were in this process: while it stays the same, addresses of elements do. */
+extern uint64_t ol_storage_moves;
+
 /* Moves a storage's bytes into `home` at byte offset: its data now points there, every tensor that
  * looks at it follows, and its own memory is released. Cannot fail. The range must be free. */
 void ol_storage_move(ol_storage *storage, ol_storage *home, size_t offset);

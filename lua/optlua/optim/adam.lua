@@ -22,14 +22,14 @@ return optim.define {
     if h.weight_decay ~= 0 then
       if h.decoupled_weight_decay then p = p * (1 - h.lr * h.weight_decay) else g = g + h.weight_decay * p end
     end
-    s.exp_avg = optim.lerp(s.exp_avg, g, 1 - b1)
-    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
-    local v = s.exp_avg_sq
+    local m = b1 * s.exp_avg + (1 - b1) * g
+    local v = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    s.exp_avg, s.exp_avg_sq = m, v
     if h.amsgrad then
-      s.max_exp_avg_sq = optim.max(s.max_exp_avg_sq, v)
-      v = s.max_exp_avg_sq
+      v = optim.max(s.max_exp_avg_sq, v)
+      s.max_exp_avg_sq = v
     end
     local denominator = optim.sqrt(v) / math.sqrt(1 - b2 ^ h.step) + h.eps
-    return p - h.lr / (1 - b1 ^ h.step) * (s.exp_avg / denominator)
+    return p - h.lr / (1 - b1 ^ h.step) * (m / denominator)
   end,
 }

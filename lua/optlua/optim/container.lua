@@ -71,11 +71,10 @@ end
 
 local own_fields = { class = true, expect = true, match = true, name = true }
 
-local function check_expect(given)
-  local expect = given.expect
-  if expect ~= nil and not (type(expect) == "number" and math.tointeger(expect)) then
-    return ("expect: a count expected, got %s"):format(tostring(expect))
-  end
+local function read_expect(expect)
+  local count = type(expect) == "number" and math.tointeger(expect) or nil
+  if expect ~= nil and not count then return nil, ("expect: a count expected, got %s"):format(tostring(expect)) end
+  return count
 end
 
 -- One group of the script, read: { name, class, test, entries, rest }; problems are added to the list.
@@ -87,14 +86,15 @@ local function read_group(given, i, problems)
     problems[#problems + 1] = ("group %d is no table"):format(i)
     return nil
   end
-  local group = { name = given.name or "group" .. i, expect = given.expect, entries = {}, rest = {} }
+  local group = { name = given.name or "group" .. i, entries = {}, rest = {} }
   if type(group.name) ~= "string" or group.name == "" then complain "the name is a word" end
   local problem
   group.test, problem = match.compile(given.match)
   complain(problem)
   group.class, problem = classes.resolve(given.class)
   complain(problem)
-  complain(check_expect(given))
+  group.expect, problem = read_expect(given.expect)
+  complain(problem)
   for key, value in pairs(given) do
     if settings[key] then
       complain(("'%s' is an option of the container, not of a group"):format(key))

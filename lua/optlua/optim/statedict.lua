@@ -103,13 +103,15 @@ local function read_param(reader, group, i, layout)
   return entry
 end
 
--- The states that parameters of each shape would have with these hyperparameters; nil where they are
--- not all known.
+-- The states that parameters of each shape have with these hyperparameters; those that could not be
+-- read are taken as they are.
 local function ask_layouts(group, base)
+  local values = {}
   for _, name in ipairs(group.class.hyper_names) do
-    if base[name] == nil then return nil end
+    values[name] = base[name]
+    if values[name] == nil then values[name] = group.base[name] end
   end
-  return slots.layouts(group.class, group.shapes, base)
+  return slots.layouts(group.class, group.shapes, values)
 end
 
 local function read_group(reader, group)
@@ -121,8 +123,7 @@ local function read_group(reader, group)
   end
   plan.layouts, plan.of_shape, plan.reads = ask_layouts(group, plan.base)
   for i in ipairs(group.names) do
-    local layout = plan.layouts and plan.layouts[plan.of_shape[group.shape_of[i]]] or {}
-    plan.params[i] = read_param(reader, group, i, layout)
+    plan.params[i] = read_param(reader, group, i, plan.layouts[plan.of_shape[group.shape_of[i]]])
   end
   return plan
 end
