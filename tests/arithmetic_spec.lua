@@ -202,6 +202,20 @@ describe("in place", function()
     assert.is_true(w.grad:allclose(double { 1 / 3, 1 / 5 }))
   end)
 
+  it("is free on what backward does not need", function()
+    local x = tensor({ 1, 2 }, { requires_grad = true })
+    local y = x * 1
+    local z = y * 3 -- needs the 3, not y
+    y:add_(1)
+    z:sum():backward()
+    check({ 3, 3 }, x.grad)
+    local w = tensor({ 3, 3 }, { requires_grad = true })
+    y = x * 1
+    z = y * w
+    y:add_(1)
+    fails("a tensor that mul needs was changed in place", z.sum(z).backward, z:sum())
+  end)
+
   it("is refused on leaves that require a gradient", function()
     local x = tensor({ 1, 2 }, { requires_grad = true })
     fails("add_: a leaf that requires a gradient", x.add_, x, 1)

@@ -82,9 +82,11 @@ typedef struct ol_back {
                        or of one that it broadcasts to: the tape sums it back. NULL: zero */
 } ol_back;
 
-/* What is kept for backward: bits for ol_op.saves. Parameter i (by its place), output i. */
-#define OL_SAVE_ARG(i) (1u << (i))
-#define OL_SAVE_OUT(i) (1u << (16 + (i)))
+/* What is kept for backward: bits for ol_op.saves. Parameter i (by its place); output i; parameter
+ * i where another input wants a gradient (x * y needs x for the gradient of y alone). */
+#define OL_SAVE_ARG(i)        (1u << (i))
+#define OL_SAVE_OUT(i)        (1u << (16 + (i)))
+#define OL_SAVE_FOR_OTHERS(i) (1u << (20 + (i)))
 
 enum {
   OL_OP_RANDOM = 1,   /* draws random numbers: no golden numbers */

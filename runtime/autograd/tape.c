@@ -17,7 +17,7 @@ static bool is_tensor(ol_kind kind) { return kind == OL_TENSOR || kind == OL_OPE
 typedef struct survey {
   int inputs; /* tensors among the arguments */
   int items;  /* those of them that stand in lists */
-  bool needs; /* whether one of them requires a gradient */
+  int needs;  /* those of them that require a gradient */
 } survey;
 
 static survey survey_call(const ol_call *call) {
@@ -26,25 +26,32 @@ static survey survey_call(const ol_call *call) {
     const ol_value *value = &call->arg[param - call->op->param];
     if (is_tensor(param->kind)) {
       s.inputs++;
-      s.needs |= value->tensor && value->tensor->requires_grad;
+      s.needs += value->tensor && value->tensor->requires_grad;
     } else if (param->kind == OL_TENSORS) {
       s.inputs += value->tensors.count;
       s.items += value->tensors.count;
       for (int i = 0; i < value->tensors.count; i++)
-        s.needs |= value->tensors.item[i]->requires_grad;
+        s.needs += value->tensors.item[i]->requires_grad;
     }
   }
   return s;
 }
 
+/* Whether backward reads the tensors of parameter p. */
+static bool is_saved(const ol_call *call, const survey *s, int p) {
+  const ol_tensor *own = is_tensor(call->op->param[p].kind) ? call->arg[p].tensor : NULL;
+  if (call->op->saves & OL_SAVE_ARG(p)) return true;
+  return call->op->saves & OL_SAVE_FOR_OTHERS(p) && s->needs > (own && own->requires_grad);
+}
+
 /* Connects the tensors of the arguments, and keeps the arguments with the tensors that are saved.
  * Outputs are saved as aliases, later. */
-static void take_arguments(ol_node *node, const ol_call *call) {
+static void take_arguments(ol_node *node, const ol_call *call, const survey *s) {
   ol_tensor **items = (ol_tensor **)(node->arg + ol_op_params(call->op));
   int input = 0;
   for (int p = 0; call->op->param[p].name; p++) {
     const ol_value *value = &call->arg[p];
-    bool saved = call->op->saves & OL_SAVE_ARG(p);
+    bool saved = is_saved(call, s, p);
     node->arg[p] = *value;
     if (is_tensor(call->op->param[p].kind)) {
       if (value->tensor) ol_node_connect(node, input, value->tensor);
@@ -70,7 +77,7 @@ static ol_status make_node(ol_error *error, const ol_call *call, const survey *s
   OL_TRY(ol_node_new(error, s->inputs, s->inputs + OL_MAX_OUTPUTS, ol_op_params(call->op), s->items,
                      &node));
   node->op = call->op;
-  take_arguments(node, call);
+  take_arguments(node, call, s);
   *out = node;
   return OL_OK;
 }

@@ -135,7 +135,7 @@ static const ol_op ops[] = {
     .samples = "{ { t(2, 3), p(2, 3) }, { t(2, 3), p(3) }, { t(), p() }, { t(0, 3), p(3) },"
                "  { t(4, 3):t(), p(3, 4) }, { t(2, 3), 0.7 } }",
     .param = { SELF_OTHER },
-    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1),
+    .saves = OL_SAVE_FOR_OTHERS(0) | OL_SAVE_ARG(1),
     .forward = fmod_forward,
     .backward = fmod_backward },
   { .name = "remainder",
@@ -144,7 +144,7 @@ static const ol_op ops[] = {
     .samples = "{ { t(2, 3), p(2, 3) }, { t(2, 3), p(3) }, { t(), p() }, { t(0, 3), p(3) },"
                "  { t(4, 3):t(), p(3, 4) }, { t(2, 3), 0.7 } }",
     .param = { SELF_OTHER },
-    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1),
+    .saves = OL_SAVE_FOR_OTHERS(0) | OL_SAVE_ARG(1),
     .forward = remainder_forward,
     .backward = remainder_backward },
   { 0 },

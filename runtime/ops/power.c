@@ -100,8 +100,8 @@ static ol_status pow_forward(ol_error *error, ol_call *call) {
 
 static ol_status pow_backward(ol_error *error, ol_back *back) {
   ol_tensor *g = back->grad_out[0], *x = ol_first(back), *y = back->arg[1].tensor;
-  const struct shortcut *shortcut = find_shortcut(x, y);
-  if (back->needs[0] && shortcut)
+  const struct shortcut *shortcut = back->needs[0] ? find_shortcut(x, y) : NULL;
+  if (shortcut)
     OL_TRY(ol_binary(error, "pow", shortcut->slope, g, x, &back->grad[0]));
   else if (back->needs[0])
     OL_TRY(ol_ternary(error, "pow", &power_slope, g, x, y, &back->grad[0]));
@@ -121,14 +121,14 @@ static const ol_op ops[] = {
     .samples = "{ { p(2, 3), t(2, 3) }, { p(2, 3), t(3) }, { p(3, 1), t(2, 1, 4) }, { p(), t() },"
                "  { p(0, 3), t(3) }, { p(4, 3):t(), t(3, 4) }, { t(2, 3), 2 }, { t(4, 3):t(), 3 },"
                "  { p(2, 3), 0.5 }, { t(2, 3), -1 }, { p(2, 3), 1.7 }, { 2, t(2, 3) } }",
-    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1) | OL_SAVE_OUT(0),
+    .saves = OL_SAVE_ARG(0) | OL_SAVE_FOR_OTHERS(1) | OL_SAVE_OUT(0),
     PARTS },
   { .name = "pow_",
     .doc = "pow, in place.",
     .example = "print(optlua.tensor({ 1, 2, 3 }):pow_(2)) --> tensor([1., 4., 9.])",
     .samples = "{ { p(2, 3), t(2, 3) }, { p(2, 3), t(3) }, { p(), t() }, { p(0, 3), t(3) },"
                "  { p(4, 3):t(), t(3, 4) }, { t(2, 3), 2 } }",
-    .saves = OL_SAVE_ARG(1) | OL_SAVE_OUT(0),
+    .saves = OL_SAVE_FOR_OTHERS(1) | OL_SAVE_OUT(0),
     .flags = OL_OP_INPLACE,
     PARTS },
   { 0 },
