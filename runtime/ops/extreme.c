@@ -134,7 +134,7 @@ static const ol_op ops[] = {
   { .name = "clamp",
     .doc = "self, raised to min where it is less, lowered to max where it is greater.",
     .example = "print(optlua.tensor({ -5, 1, 5 }):clamp(0, 2)) --> tensor([0., 1., 2.])",
-    .samples = CLAMP_SAMPLES ", { t(3, 4), t(4), t() } }",
+    .samples = CLAMP_SAMPLES ", { t(4), t(3, 4), t() } }",
     .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1) | OL_SAVE_ARG(2),
     CLAMP_PARTS },
   { .name = "clamp_",
