@@ -31,18 +31,22 @@ typedef void kernel_fn(const ol_work *work);
 
 #define ISA plain
 #define TARGET
-#define T     float
-#define WIDTH f32
+#define VECTOR 16
+#define T      float
+#define WIDTH  f32
 #include "rule/kernel_body.h"
 #define T     double
 #define WIDTH f64
 #include "rule/kernel_body.h"
 #undef ISA
 #undef TARGET
+#undef VECTOR
 
 #if defined(__x86_64__)
 #define ISA    avx
 #define TARGET __attribute__((target("avx2")))
+#define VECTOR 32
+#define VECTOR 32
 #define T      float
 #define WIDTH  f32
 #include "rule/kernel_body.h"
@@ -51,9 +55,12 @@ typedef void kernel_fn(const ol_work *work);
 #include "rule/kernel_body.h"
 #undef ISA
 #undef TARGET
+#undef VECTOR
 
 #define ISA    avx512f
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define VECTOR 64
+#define VECTOR 64
 #define T      float
 #define WIDTH  f32
 #include "rule/kernel_body.h"
@@ -62,6 +69,7 @@ typedef void kernel_fn(const ol_work *work);
 #include "rule/kernel_body.h"
 #undef ISA
 #undef TARGET
+#undef VECTOR
 #endif
 
 /* Which one. */

@@ -4,6 +4,7 @@
 
 #include "rule/code.h"
 #include "rule/machine.h"
+#include "rule/reduce.h"
 
 /* A piece of a pass: elements begin … end of the parameter (an elementwise pass; never across a
  * multiple of OL_MACHINE_CHUNK if it reduces), or units begin … end (a reduction over a dimension,
@@ -34,13 +35,5 @@ typedef struct ol_units {
 } ol_units;
 
 ol_units ol_kernel_units(const ol_shape *shape, int dim);
-
-/* Reductions: the lanes of a chunk, the tree that folds them, the chunks in order. */
-enum { OL_LANES = 16 };
-
-double ol_reduce_identity(ol_rule_op op);
-double ol_reduce_join(ol_rule_op op, double a, double b);
-double ol_reduce_fold(ol_rule_op op, const double lanes[OL_LANES]);
-double ol_reduce_finish(ol_rule_op op, double total, int64_t count);
 
 #endif

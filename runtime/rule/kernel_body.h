@@ -1,7 +1,8 @@
 /* kernel_body: the machine for one type and instruction set; a template, included by kernel.c. The
  * includer defines
  *   T, WIDTH   float and f32, or double and f64
- *   ISA        the name of the instruction set     TARGET   the attribute that allows its use */
+ *   ISA        the name of the instruction set     TARGET   the attribute that allows its use
+ *   VECTOR     bytes of its vectors */
 
 /* Elementwise arithmetic, as op.h says. */
 
@@ -132,17 +133,25 @@ TARGET static void NAME(store)(int n, void *to, const T *x, ol_dtype dtype) {
     EACH(n, single[k] = (float)x[k]);
 }
 
-TARGET static T NAME(load_one)(const void *from, ol_dtype dtype, int64_t at) {
-  if (dtype == OL_BF16) return (T)ol_bf16_to_f32(((const ol_bf16 *)from)[at]);
-  if (dtype == OL_F32) return (T)((const float *)from)[at];
-  return ((const T *)from)[at];
+/* A stretch of n elements, `step` apart. */
+TARGET static void NAME(stretch)(int n, T *out, const char *from, ol_dtype dtype, int64_t step) {
+  size_t size = ol_dtype_size(dtype);
+  if (step == 1) {
+    NAME(load)(n, out, from, dtype);
+  } else if (step == 0) {
+    NAME(load)(1, out, from, dtype);
+    const T value = *out;
+    EACH(n, out[k] = value);
+  } else {
+    for (int k = 0; k < n; k++) NAME(load)(1, out + k, from + k * step * (int64_t)size, dtype);
+  }
 }
 
 /* Elements position … position+n of the pass's shape, from an array with other strides: a stretch
  * along the last dimension after the other. */
-TARGET static void NAME(gather)(int n, T *out, const void *from, const ol_access *access,
+TARGET static void NAME(gather)(int n, T *out, const char *from, const ol_access *access,
                                 const ol_shape *shape, int64_t position) {
-  int64_t index[OL_MAX_DIMS], at = 0;
+  int64_t index[OL_MAX_DIMS], at = 0, size = (int64_t)ol_dtype_size((ol_dtype)access->dtype);
   int last = shape->ndim - 1;
   for (int d = last; d >= 0; d--) {
     index[d] = position % shape->size[d];
@@ -152,10 +161,9 @@ TARGET static void NAME(gather)(int n, T *out, const void *from, const ol_access
   for (int done = 0; done < n;) {
     int64_t step = last >= 0 ? access->stride[last] : 0;
     int64_t left = last >= 0 ? shape->size[last] - index[last] : 1;
-    int stretch = left < n - done ? (int)left : n - done;
-    for (int k = 0; k < stretch; k++)
-      out[done + k] = NAME(load_one)(from, (ol_dtype)access->dtype, at + k * step);
-    done += stretch;
+    int length = left < n - done ? (int)left : n - done;
+    NAME(stretch)(length, out + done, from + at * size, (ol_dtype)access->dtype, step);
+    done += length;
     if (done == n) break;
     at -= index[last] * step;
     index[last] = 0;
@@ -168,38 +176,53 @@ TARGET static void NAME(gather)(int n, T *out, const void *from, const ol_access
   }
 }
 
-/* Reductions: element i of a chunk goes to lane i mod 16. `lane` is the first element's. */
+/* Reductions: element i of a chunk goes to lane i mod 16. The lanes are vectors of the instruction
+ * set's size, in registers. */
 
-#define LANES(expression)                                                                          \
-  do {                                                                                             \
-    int i = 0;                                                                                     \
-    for (; i < n && (lane + i) % OL_LANES != 0; i++) {                                             \
-      const double v = x[i], m = lanes[(lane + i) % OL_LANES];                                     \
-      lanes[(lane + i) % OL_LANES] = (expression);                                                 \
-    }                                                                                              \
-    for (; i + OL_LANES <= n; i += OL_LANES)                                                       \
-      for (int k = 0; k < OL_LANES; k++) {                                                         \
-        const double v = x[i + k], m = lanes[k];                                                   \
-        lanes[k] = (expression);                                                                   \
-      }                                                                                            \
-    for (int k = 0; i < n; i++, k++) {                                                             \
-      const double v = x[i], m = lanes[k];                                                         \
-      lanes[k] = (expression);                                                                     \
-    }                                                                                              \
-  } while (0)
+enum { NAME(WIDE) = VECTOR / sizeof(double), NAME(PARTS) = OL_LANES / NAME(WIDE) };
 
-TARGET static void NAME(accumulate)(ol_rule_op op, int64_t lane, int n, const T *x, double *total) {
-  double lanes[OL_LANES];
-  memcpy(lanes, total, sizeof lanes);
+typedef double NAME(lanes) __attribute__((vector_size(VECTOR)));
+typedef int64_t NAME(mask) __attribute__((vector_size(VECTOR)));
+typedef T NAME(narrow) __attribute__((vector_size(NAME(WIDE) * sizeof(T))));
+
+/* The lanes of v where `which` is set, of m elsewhere. */
+#define SELECT(which) (NAME(lanes))(((which) & (NAME(mask))v) | (~(which) & (NAME(mask))m[part]))
+
+#define ROWS(expression)                                                                           \
+  for (int i = 0; i < rows; i++)                                                                   \
+    _Pragma("GCC unroll 8") for (int part = 0; part < NAME(PARTS); part++) {                       \
+      NAME(narrow) narrow;                                                                         \
+      memcpy(&narrow, x + i * OL_LANES + part * NAME(WIDE), sizeof narrow);                        \
+      const NAME(lanes) v = __builtin_convertvector(narrow, NAME(lanes));                          \
+      m[part] = (expression);                                                                      \
+    }
+
+/* Whole rows of lanes. */
+TARGET static void NAME(take_rows)(ol_rule_op op, int rows, const T *x, double *lanes) {
+  NAME(lanes) m[NAME(PARTS)];
+  memcpy(m, lanes, sizeof m);
   switch (op) {
-  case OL_RULE_NORM: LANES(m + v * v); break;
-  case OL_RULE_AMAX: LANES(((v > m) | (v != v)) ? v : m); break;
-  case OL_RULE_AMIN: LANES(((v < m) | (v != v)) ? v : m); break;
-  default: LANES(m + v);
+  case OL_RULE_NORM: ROWS(m[part] + v * v); break;
+  case OL_RULE_AMAX: ROWS(SELECT((v > m[part]) | (v != v))); break;
+  case OL_RULE_AMIN: ROWS(SELECT((v < m[part]) | (v != v))); break;
+  default: ROWS(m[part] + v);
   }
-  memcpy(total, lanes, sizeof lanes);
+  memcpy(lanes, m, sizeof m);
 }
-#undef LANES
+#undef ROWS
+#undef SELECT
+
+/* n elements, of which the first has this index in its chunk. */
+TARGET static void NAME(accumulate)(ol_rule_op op, int64_t index, int n, const T *x,
+                                    double *lanes) {
+  int i = 0, first = (int)(index % OL_LANES);
+  for (; first > 0 && i < n; i++, first = (first + 1) % OL_LANES)
+    lanes[first] = ol_reduce_take(op, lanes[first], x[i]);
+  int rows = (n - i) / OL_LANES;
+  NAME(take_rows)(op, rows, x + i, lanes);
+  i += rows * OL_LANES;
+  for (int lane = 0; i < n; i++, lane++) lanes[lane] = ol_reduce_take(op, lanes[lane], x[i]);
+}
 
 /* A pass in progress. */
 
@@ -379,14 +402,15 @@ TARGET static void NAME(rows)(NAME(state) * s, ol_units units) {
   }
 }
 
-/* v joins total, element by element. */
+/* x joins total, element by element. */
 TARGET static void NAME(join)(ol_rule_op op, int n, const T *x, double *total) {
-  if (op == OL_RULE_NORM) {
-    for (int k = 0; k < n; k++) total[k] += (double)x[k] * (double)x[k];
-  } else if (op == OL_RULE_AMAX || op == OL_RULE_AMIN) {
-    for (int k = 0; k < n; k++) total[k] = ol_reduce_join(op, total[k], x[k]);
-  } else {
-    for (int k = 0; k < n; k++) total[k] += (double)x[k];
+  switch (op) {
+  case OL_RULE_NORM: EACH(n, total[k] += (double)x[k] * (double)x[k]); break;
+  case OL_RULE_AMAX:
+  case OL_RULE_AMIN:
+    for (int k = 0; k < n; k++) total[k] = ol_reduce_take(op, total[k], x[k]);
+    break;
+  default: EACH(n, total[k] += (double)x[k]);
   }
 }
 

@@ -138,8 +138,7 @@ static double reduce_lanes(ol_rule_op op, const double *x, int64_t count) {
     double lanes[OL_LANES];
     for (int k = 0; k < OL_LANES; k++) lanes[k] = ol_reduce_identity(op);
     for (int64_t i = begin; i < count && i < begin + OL_MACHINE_CHUNK; i++) {
-      double y = op == OL_RULE_NORM ? x[i] * x[i] : x[i];
-      lanes[i % OL_LANES] = ol_reduce_join(op, lanes[i % OL_LANES], y);
+      lanes[i % OL_LANES] = ol_reduce_take(op, lanes[i % OL_LANES], x[i]);
     }
     total = ol_reduce_join(op, total, ol_reduce_fold(op, lanes));
   }
@@ -148,10 +147,7 @@ static double reduce_lanes(ol_rule_op op, const double *x, int64_t count) {
 
 static double reduce_column(ol_rule_op op, const double *x, int64_t count, int64_t stride) {
   double total = ol_reduce_identity(op);
-  for (int64_t i = 0; i < count; i++) {
-    double y = x[i * stride];
-    total = ol_reduce_join(op, total, op == OL_RULE_NORM ? y * y : y);
-  }
+  for (int64_t i = 0; i < count; i++) total = ol_reduce_take(op, total, x[i * stride]);
   return ol_reduce_finish(op, total, count);
 }
 
