@@ -30,9 +30,6 @@ OL_NUMBERS(neg, 1, NEG, NEG_INT)
 #define SCALE(x) ((x) * s[0])
 OL_FLOATS(scale, 1, SCALE)
 
-#define MUL3(x, y, z) ((x) * (y) * (z))
-OL_FLOATS(mul3, 3, MUL3)
-
 /* -g * x / y², as -g * ((x / y) / y), of (g, x, y): the gradient of x / y for y. */
 #define DIV_GRAD(g, x, y) (-(g) * (((x) / (y)) / (y)))
 OL_FLOATS(div_grad, 3, DIV_GRAD)
@@ -51,10 +48,6 @@ ol_status ol_mul(ol_error *error, ol_tensor *x, ol_tensor *y, ol_tensor **out) {
 
 ol_status ol_div(ol_error *error, ol_tensor *x, ol_tensor *y, ol_tensor **out) {
   return ol_binary(error, "div", &divide, x, y, out);
-}
-
-ol_status ol_mul3(ol_error *error, ol_tensor *x, ol_tensor *y, ol_tensor *z, ol_tensor **out) {
-  return ol_ternary(error, "mul", &mul3, x, y, z, out);
 }
 
 ol_status ol_neg(ol_error *error, ol_tensor *x, ol_tensor **out) {

@@ -14,9 +14,6 @@ ol_status ol_div(ol_error *error, ol_tensor *x, ol_tensor *y, ol_tensor **out);
 /* x + alpha * y. alpha must be whole for integers. */
 ol_status ol_add_scaled(ol_error *error, ol_tensor *x, ol_tensor *y, double alpha, ol_tensor **out);
 
-/* x * y * z, of floats, rounded from left to right. */
-ol_status ol_mul3(ol_error *error, ol_tensor *x, ol_tensor *y, ol_tensor *z, ol_tensor **out);
-
 /* -x, and x * factor of floats. */
 ol_status ol_neg(ol_error *error, ol_tensor *x, ol_tensor **out);
 ol_status ol_scale(ol_error *error, ol_tensor *x, double factor, ol_tensor **out);

@@ -41,15 +41,12 @@ OL_ROWS_OF_NUMBERS(keep, .choice = true)
 OL_ROWS_OF_NUMBERS(drop, .choice = true)
 OL_ROWS_OF_NUMBERS(scaled, .choice = true)
 
-ol_status ol_where(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor *y, ol_tensor **out) {
-  return ol_ternary(error, "where", &where, mask, x, y, out);
-}
-
 ol_status ol_keep(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor **out) {
   return ol_binary(error, "where", &keep, mask, x, out);
 }
 
-ol_status ol_drop(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor **out) {
+/* The other way round. */
+static ol_status drop_masked(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor **out) {
   return ol_binary(error, "where", &drop, mask, x, out);
 }
 
@@ -78,7 +75,7 @@ static ol_status where_forward(ol_error *error, ol_call *call) {
 static ol_status where_backward(ol_error *error, ol_back *back) {
   ol_tensor *mask = back->arg[0].tensor, *g = back->grad_out[0];
   if (back->needs[1]) OL_TRY(ol_keep(error, mask, g, &back->grad[1]));
-  if (back->needs[2]) OL_TRY(ol_drop(error, mask, g, &back->grad[2]));
+  if (back->needs[2]) OL_TRY(drop_masked(error, mask, g, &back->grad[2]));
   return OL_OK;
 }
 
@@ -95,7 +92,7 @@ static ol_status masked_fill_forward(ol_error *error, ol_call *call) {
 
 static ol_status masked_fill_backward(ol_error *error, ol_back *back) {
   ol_tensor *mask = back->arg[1].tensor, *g = back->grad_out[0];
-  if (back->needs[0]) OL_TRY(ol_drop(error, mask, g, &back->grad[0]));
+  if (back->needs[0]) OL_TRY(drop_masked(error, mask, g, &back->grad[0]));
   if (back->needs[2]) OL_TRY(ol_keep(error, mask, g, &back->grad[2]));
   return OL_OK;
 }

@@ -5,12 +5,8 @@
 
 #include "tensor/tensor.h"
 
-/* x where the mask is not 0, else y. */
-ol_status ol_where(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor *y, ol_tensor **out);
-
-/* x where the mask is not 0, else 0; and the other way round. */
+/* x where the mask is not 0, else 0. */
 ol_status ol_keep(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor **out);
-ol_status ol_drop(ol_error *error, ol_tensor *mask, ol_tensor *x, ol_tensor **out);
 
 /* x * factor where the mask is not 0, else 0 (whatever x is there), of floats. */
 ol_status ol_keep_scaled(ol_error *error, ol_tensor *mask, ol_tensor *x, double factor,

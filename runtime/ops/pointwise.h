@@ -199,11 +199,6 @@ static inline ol_status ol_ternary(ol_error *error, const char *op, const ol_row
   OL_DIRECT(name##_f64, double, function##_f64)                                                    \
   OL_ROWS_OF_FLOATS(name, .widen = true)
 
-/* Shorthands of the usual case. */
-#define OL_DEFINE_UNARY(name, expression)   OL_FLOATS(name, 1, expression)
-#define OL_DEFINE_BINARY(name, expression)  OL_FLOATS(name, 2, expression)
-#define OL_DEFINE_TERNARY(name, expression) OL_FLOATS(name, 3, expression)
-
 /* name_forward and name_backward of an op of one argument with rows name_rows. Its gradient is the
  * rows name_slope of (grad_out, result), or of (grad_out, argument); or it is 0. */
 #define OL_FORWARD_1(name, keep)                                                                   \
