@@ -1,6 +1,6 @@
 -- The documentation: everything public has an entry, and its examples run.
 local doc = require "optlua.doc"
-local examples = require "tests.examples"
+local examples = require "examples"
 
 --- What doc.print prints.
 local function printed(name)

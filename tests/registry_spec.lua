@@ -2,9 +2,9 @@
 -- an entry lacks fails here by itself.
 local optlua = require "optlua"
 local core = require "optlua.core"
-local examples = require "tests.examples"
-local samples = require "tests.samples"
-local golden = require "tests.golden.ops"
+local examples = require "examples"
+local samples = require "samples"
+local golden = require "golden.ops"
 
 local values -- of the golden file, as a string of doubles
 do

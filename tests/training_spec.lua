@@ -1,7 +1,7 @@
 -- Whole trainings: the scripts as users run them, flat memory, and a step in which every allocation fails.
 local core = require "optlua.core"
 local optlua = require "optlua"
-local process = require "tests.process"
+local process = require "process"
 local nn, optim = optlua.nn, optlua.optim
 
 local function resident_mib()

@@ -1,4 +1,5 @@
--- Writes the reference: one page of Markdown for each part of the library, and an index of names.
+-- Writes the reference: one page of Markdown for each part of the library, an index of names, and
+-- optlua.lua: LuaCATS definitions of the C part for lua-language-server.
 --   build/optlua scripts/dev/docs.lua [FOLDER]        (default: build/docs)
 local doc = require "optlua.doc"
 
@@ -23,7 +24,7 @@ local function page_text(name, entries)
 end
 
 local function write(name, text)
-  local file = assert(io.open(("%s/%s.md"):format(folder, name), "w"))
+  local file = assert(io.open(("%s/%s"):format(folder, name), "w"))
   assert(file:write(text, "\n"))
   assert(file:close())
 end
@@ -37,11 +38,12 @@ for _, entry in ipairs(doc.entries()) do
   table.insert(pages[entry.page], entry)
 end
 for _, page in ipairs(order) do
-  write(page, page_text(page, pages[page]))
+  write(page .. ".md", page_text(page, pages[page]))
   index[#index + 1] = ("## [%s](%s.md)\n"):format(page, page)
   local links = {}
   for k, entry in ipairs(pages[page]) do links[k] = ("[`%s`](%s.md#%s)"):format(entry.name, page, anchor(entry)) end
   index[#index + 1] = table.concat(links, " · ") .. "\n"
 end
-write("index", table.concat(index, "\n"))
+write("index.md", table.concat(index, "\n"))
+write("optlua.lua", require("optlua.annotations").text())
 print(("%s: %d pages"):format(folder, #order + 1))

@@ -1,7 +1,7 @@
 -- Prints every sample of every op that draws no random numbers as one line of JSON, for make_ops.py:
 --   lua5.4 tests/golden/dump_ops.lua >samples.jsonl       (LUA_PATH and LUA_CPATH as the tests have them)
 local optlua = require "optlua"
-local samples = require "tests.samples"
+local samples = require "samples"
 
 local function number(x)
   if x ~= x then return "NaN" end
