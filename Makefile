@@ -66,7 +66,7 @@ endif
 .PHONY: all help setup demo test spec test-asan test-asan-quick lint layers format docs \
   bench install uninstall clean FORCE
 
-all: $(PROGRAM) $(MODULE) $(LIBRARY) ## the interpreter, the loadable module, the static library
+all: $(LIBRARY) $(MODULE) $(PROGRAM) ## the interpreter, the loadable module, the static library
 
 help: ## this list
 	sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -131,7 +131,8 @@ $(BUILD)/obj/%.o: runtime/%.c
 	mkdir -p $(@D)
 	$(COMPILE) -MMD -MP -c $< -o $@
 
-$(LIBRARY): $(CORE)
+# What takes longest to compile comes first.
+$(LIBRARY): $(BUILD)/obj/rule/kernel.o $(CORE)
 	echo "  AR    $@"
 	rm -f $@
 	$(AR) rcs $@ $^
