@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "autograd/node.h"
+#include "base/local.h"
 #include "base/memory.h"
 #include "tensor/accumulate.h"
 
-static _Thread_local uint64_t visits; /* number of the last walk */
+OL_THREAD_LOCAL uint64_t visits; /* number of the last walk */
 
 /* A growing list of references. */
 typedef struct list {

@@ -2,9 +2,10 @@
 #include "autograd/tape.h"
 
 #include "autograd/node.h"
+#include "base/local.h"
 
-static _Thread_local bool recording = true;
-static _Thread_local uint64_t sequence; /* of the last node */
+OL_THREAD_LOCAL bool recording = true;
+OL_THREAD_LOCAL uint64_t sequence; /* of the last node */
 
 bool ol_recording(void) { return recording; }
 

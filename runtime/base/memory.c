@@ -1,15 +1,20 @@
-/* memory: aligned blocks with their size in front, counted in process-wide totals. */
+/* memory: aligned blocks with their size in front, counted; small ones are kept for reuse. */
 #include "base/memory.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/local.h"
 
 /* Under AddressSanitizer all of a malloc but the payload is poisoned, so that it sees each byte
  * that is touched before or behind a block. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
+#define KEEPS_SPARES false
 #else
+#define KEEPS_SPARES                               true
 #define ASAN_POISON_MEMORY_REGION(address, size)   ((void)(address), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #endif
@@ -20,6 +25,31 @@ typedef struct header {
   void *base;
   size_t size;
 } header;
+
+#define EXTRA (sizeof(header) + OL_ALIGNMENT - 1)
+
+/* What each thread has for itself: small mallocs that it freed, for its next ones of their size,
+ * and its part of the counters. An operation on a few elements allocates three blocks; malloc and
+ * atomic counters would be a third of its time. */
+#define STEP  64        /* mallocs are multiples of this many bytes, up to SMALL */
+#define SMALL 1024      /* larger ones are not kept */
+#define KEPT  (8 << 20) /* bytes that a thread keeps: Lua drops thousands of tensors at a time */
+#define DRIFT (1 << 20) /* bytes, or blocks times STEP, that a thread counts for itself */
+
+typedef struct spare {
+  struct spare *next;
+} spare;
+
+typedef struct thread {
+  bool known; /* whether it will be released when the thread ends */
+  ol_memory_stats stats;
+  size_t kept;                     /* bytes of spares */
+  spare *spares[SMALL / STEP + 1]; /* by size, in steps */
+} thread;
+
+OL_THREAD_LOCAL thread mine;
+static pthread_key_t threads;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static _Atomic int64_t live_bytes, live_blocks, total_bytes, total_blocks;
 static _Atomic int64_t failing = -1; /* allocations until the first that fails; -1: never */
@@ -32,25 +62,90 @@ static bool must_fail(void) {
   return true;
 }
 
-static void count(int64_t bytes, int64_t blocks) {
-  atomic_fetch_add_explicit(&live_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&live_blocks, blocks, memory_order_relaxed);
-  if (blocks < 0) return;
-  atomic_fetch_add_explicit(&total_bytes, bytes, memory_order_relaxed);
-  atomic_fetch_add_explicit(&total_blocks, blocks, memory_order_relaxed);
+/* Adds a thread's counts to those of the process. */
+static void report(thread *self) {
+  atomic_fetch_add(&live_bytes, self->stats.live_bytes);
+  atomic_fetch_add(&live_blocks, self->stats.live_blocks);
+  atomic_fetch_add(&total_bytes, self->stats.total_bytes);
+  atomic_fetch_add(&total_blocks, self->stats.total_blocks);
+  self->stats = (ol_memory_stats){ 0 };
+}
+
+static void count(thread *self, int64_t bytes, int64_t blocks) {
+  self->stats.live_bytes += bytes;
+  self->stats.live_blocks += blocks;
+  if (blocks > 0) {
+    self->stats.total_bytes += bytes;
+    self->stats.total_blocks += blocks;
+  }
+  if (self->stats.total_blocks * STEP > DRIFT || self->stats.total_bytes > DRIFT ||
+      self->stats.live_bytes < -DRIFT)
+    report(self);
+}
+
+static void end_thread(void *ended) {
+  thread *self = ended;
+  report(self);
+  for (int i = 0; i <= SMALL / STEP; i++)
+    for (spare *s = self->spares[i]; s;) {
+      spare *next = s->next;
+      free(s);
+      s = next;
+    }
+  *self = (thread){ 0 };
+}
+
+static void make_key(void) { (void)pthread_key_create(&threads, end_thread); }
+
+/* When the library is unloaded, threads that end later must not come back here. */
+__attribute__((destructor)) static void drop_key(void) {
+  if (!mine.known) return;
+  end_thread(&mine);
+  (void)pthread_key_delete(threads);
+}
+
+static thread *this_thread(void) {
+  thread *self = &mine;
+  if (self->known) return self;
+  (void)pthread_once(&once, make_key);
+  (void)pthread_setspecific(threads, self);
+  self->known = true;
+  return self;
+}
+
+/* A malloc of `size` bytes, rounded up, or NULL. */
+static void *take(thread *self, size_t size, bool zero) {
+  size_t steps = (size + STEP - 1) / STEP;
+  spare *s = size <= SMALL ? self->spares[steps] : NULL;
+  if (!s) return zero ? calloc(1, steps * STEP) : malloc(steps * STEP);
+  self->spares[steps] = s->next;
+  self->kept -= steps * STEP;
+  return zero ? memset(s, 0, size) : s;
+}
+
+static void give(thread *self, void *base, size_t size) {
+  size_t steps = (size + STEP - 1) / STEP;
+  if (!KEEPS_SPARES || size > SMALL || self->kept + size > KEPT) {
+    free(base);
+    return;
+  }
+  spare *s = base;
+  s->next = self->spares[steps];
+  self->spares[steps] = s;
+  self->kept += steps * STEP;
 }
 
 static void *allocate(size_t size, bool zero) {
-  const size_t extra = sizeof(header) + OL_ALIGNMENT - 1;
-  if (size > (size_t)PTRDIFF_MAX - extra || must_fail()) return NULL;
-  char *base = zero ? calloc(1, size + extra) : malloc(size + extra);
+  if (size > (size_t)PTRDIFF_MAX - EXTRA - STEP || must_fail()) return NULL;
+  thread *self = this_thread();
+  char *base = take(self, size + EXTRA, zero);
   if (!base) return NULL;
-  uintptr_t start = (uintptr_t)base + extra;
+  uintptr_t start = (uintptr_t)base + EXTRA;
   header *block = (header *)(start - start % OL_ALIGNMENT);
   block[-1] = (header){ .base = base, .size = size };
-  ASAN_POISON_MEMORY_REGION(base, size + extra);
+  ASAN_POISON_MEMORY_REGION(base, size + EXTRA);
   ASAN_UNPOISON_MEMORY_REGION(block, size);
-  count((int64_t)size, 1);
+  count(self, (int64_t)size, 1);
   return block;
 }
 
@@ -62,8 +157,9 @@ void ol_free(void *block) {
   if (!block) return;
   header *own = (header *)block - 1;
   ASAN_UNPOISON_MEMORY_REGION(own, sizeof *own);
-  count(-(int64_t)own->size, -1);
-  free(own->base);
+  thread *self = this_thread();
+  count(self, -(int64_t)own->size, -1);
+  give(self, own->base, own->size + EXTRA);
 }
 
 ol_status ol_alloc_for(ol_error *error, size_t size, const char *what, void **out) {
@@ -74,6 +170,7 @@ ol_status ol_alloc_for(ol_error *error, size_t size, const char *what, void **ou
 }
 
 ol_memory_stats ol_memory_read(void) {
+  report(this_thread());
   return (ol_memory_stats){ live_bytes, live_blocks, total_bytes, total_blocks };
 }
 

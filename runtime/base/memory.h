@@ -27,7 +27,8 @@ typedef struct ol_memory_stats {
   int64_t total_bytes, total_blocks; /* allocated since the start of the process */
 } ol_memory_stats;
 
-/* Reads the counters. */
+/* Reads the counters. What other threads that still run have done lately, up to some MiB each, may
+ * be missing. */
 ol_memory_stats ol_memory_read(void);
 
 /* For tests: lets count allocations succeed and fails the one after them and, if persistent, all

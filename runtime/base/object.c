@@ -4,8 +4,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static _Thread_local ol_object *dead; /* objects without references, not yet destroyed */
-static _Thread_local bool sweeping;
+#include "base/local.h"
+
+OL_THREAD_LOCAL ol_object *dead; /* objects without references, not yet destroyed */
+OL_THREAD_LOCAL bool sweeping;
 
 static void sweep(void) {
   sweeping = true;

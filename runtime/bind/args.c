@@ -263,8 +263,9 @@ static void read_value(lua_State *L, const ol_op *op, int p, ol_args *args) {
   switch (op->param[p].kind) {
   case OL_TENSOR: fits = read_tensor(L, index, value); break;
   case OL_OPERAND:
-    args->number[p] = lua_type(L, index) == LUA_TNUMBER;
-    fits = read_tensor(L, index, value) || args->number[p];
+    if (read_tensor(L, index, value)) break;
+    fits = lua_type(L, index) == LUA_TNUMBER;
+    args->numbers |= 1u << p;
     break;
   case OL_NUMBER:
     fits = lua_type(L, index) == LUA_TNUMBER;
@@ -289,7 +290,13 @@ static void read_value(lua_State *L, const ol_op *op, int p, ol_args *args) {
 static void preset_value(lua_State *L, const ol_op *op, int p, ol_value *value) {
   const ol_param *param = &op->param[p];
   if (!param->optional) fail_type(L, op, p, 0);
+  value->given = false;
   switch (param->kind) {
+  case OL_TENSOR:
+  case OL_OPERAND: value->tensor = NULL; break;
+  case OL_TENSORS: value->tensors.count = 0; break;
+  case OL_SIZES:
+  case OL_DIMS: value->list.ndim = 0; break;
   case OL_NUMBER: value->number = param->preset; break;
   case OL_DATA: value->integer = (int64_t)param->preset; break;
   case OL_INDEX:
@@ -298,27 +305,33 @@ static void preset_value(lua_State *L, const ol_op *op, int p, ol_value *value) 
   case OL_FLAG: value->flag = param->preset != 0; break;
   case OL_TYPE: value->dtype = (ol_dtype)param->preset; break;
   case OL_CHOICE: value->choice = (int)param->preset; break;
-  default: break; /* no tensor, an empty list */
+  default: break;
   }
+}
+
+static void read_all(lua_State *L, const ol_op *op, ol_args *args) {
+  args->call.op = op;
+  args->numbers = args->made = 0;
+  for (int p = 0; op->param[p].name; p++)
+    if (args->at[p])
+      read_value(L, op, p, args);
+    else
+      preset_value(L, op, p, &args->call.arg[p]);
+  memset(args->call.out, 0, sizeof args->call.out);
+  memset(args->call.kept, 0, sizeof args->call.kept);
 }
 
 void ol_read_args(lua_State *L, const ol_op *op, int count, ol_args *args) {
   luaL_checkstack(L, 2 * OL_MAX_PARAMS + 8, op->name);
   place(L, op, count, args);
-  args->call.op = op;
-  args->made = 0;
-  for (int p = 0; op->param[p].name; p++) { /* what needs memory comes before borrowed tensors */
-    memset(&args->call.arg[p], 0, sizeof args->call.arg[p]);
-    args->number[p] = false;
+  for (int p = 0; op->param[p].name; p++) /* what needs memory comes before borrowed tensors */
     if (op->param[p].kind == OL_TENSORS && args->at[p])
       read_tensors(L, op, p, args->at[p], &args->call.arg[p]);
-  }
-  for (int p = 0; op->param[p].name; p++) {
-    if (args->at[p])
-      read_value(L, op, p, args);
-    else
-      preset_value(L, op, p, &args->call.arg[p]);
-  }
-  memset(args->call.out, 0, sizeof args->call.out);
-  memset(args->call.kept, 0, sizeof args->call.kept);
+  read_all(L, op, args);
+}
+
+void ol_read_operands(lua_State *L, const ol_op *op, int count, ol_args *args) {
+  args->requires_grad = false;
+  for (int p = 0; op->param[p].name; p++) args->at[p] = p < count ? p + 1 : 0;
+  read_all(L, op, args);
 }

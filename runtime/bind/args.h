@@ -14,18 +14,21 @@
 #define OL_ANY ((ol_kind)100)
 
 typedef struct ol_args {
-  ol_call call;               /* the values; tensors are borrowed from the stack */
-  int at[OL_MAX_PARAMS];      /* stack index of each argument; 0: not given */
-  int run[OL_MAX_PARAMS];     /* how many values make it up: more than 1 for a list written out */
-  bool number[OL_MAX_PARAMS]; /* an operand that is a number: its tensor is still to be made */
-  bool requires_grad;         /* the option of functions that create tensors */
-  int made;                   /* tensors made of numbers, held by the call */
+  ol_call call;           /* the values; tensors are borrowed from the stack */
+  int at[OL_MAX_PARAMS];  /* stack index of each argument; 0: not given */
+  int run[OL_MAX_PARAMS]; /* how many values make it up: more than 1 for a list written out */
+  unsigned numbers;   /* bits of operands that are numbers: their tensors are still to be made */
+  unsigned made;      /* bits of those whose tensor the call holds */
+  bool requires_grad; /* the option of functions that create tensors */
 } ol_args;
 
 /* Reads the `count` values at the bottom of the stack as the arguments of op; raises where they do
  * not fit. Numbers that stand for tensors are left for ol_make_operands. May push onto the stack.
  */
 void ol_read_args(lua_State *L, const ol_op *op, int count, ol_args *out);
+
+/* The same for the operands of an arithmetic metamethod, which have no names. */
+void ol_read_operands(lua_State *L, const ol_op *op, int count, ol_args *out);
 
 /* Makes the 0-d tensors of operands that are numbers; to be released by ol_drop_operands. Does not
  * raise. */

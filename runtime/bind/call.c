@@ -17,7 +17,7 @@ static bool push_argument(lua_State *L, const ol_args *args, const ol_tensor *te
   for (int p = 0; param[p].name; p++) {
     const ol_value *value = &args->call.arg[p];
     if (param[p].kind == OL_TENSOR || param[p].kind == OL_OPERAND) {
-      if (value->tensor != tensor || args->number[p]) continue;
+      if (value->tensor != tensor || args->numbers >> p & 1) continue;
       lua_pushvalue(L, args->at[p]);
       return true;
     }
@@ -78,6 +78,20 @@ int ol_call_op(lua_State *L, const ol_op *op, int count) {
   return ol_apply_args(L, &args, slot);
 }
 
+/* Metamethods get two operands and nothing else; those of unary operators get theirs twice. */
+static int call_operator(lua_State *L, int operands) {
+  const ol_op *op = lua_touserdata(L, lua_upvalueindex(1));
+  ol_args args;
+  lua_settop(L, operands);
+  ol_push_slots(L, op);
+  ol_read_operands(L, op, operands, &args);
+  return ol_apply_args(L, &args, operands + 1);
+}
+
+static int call_unary(lua_State *L) { return call_operator(L, 1); }
+
+static int call_binary(lua_State *L) { return call_operator(L, 2); }
+
 static int call_op(lua_State *L) {
   return ol_call_op(L, lua_touserdata(L, lua_upvalueindex(1)), lua_gettop(L));
 }
@@ -102,11 +116,6 @@ void ol_bind_ops(lua_State *L, int module, int methods, int hidden) {
     }
 }
 
-/* A unary metamethod gets its operand twice. */
-static int call_unary(lua_State *L) {
-  return ol_call_op(L, lua_touserdata(L, lua_upvalueindex(1)), 1);
-}
-
 void ol_bind_arithmetic(lua_State *L, int index) {
   static const struct {
     const char *event, *op;
@@ -120,7 +129,7 @@ void ol_bind_arithmetic(lua_State *L, int index) {
     const ol_op *op = ol_op_find(events[i].op);
     if (!op) continue;
     lua_pushlightuserdata(L, (void *)(uintptr_t)op);
-    lua_pushcclosure(L, events[i].unary ? call_unary : call_op, 1);
+    lua_pushcclosure(L, events[i].unary ? call_unary : call_binary, 1);
     lua_setfield(L, index, events[i].event);
   }
 }

@@ -1,14 +1,15 @@
 /* collector: counts and feeds. */
 #include "bind/collector.h"
 
+#include "base/local.h"
 #include "base/memory.h"
 
 #define CHUNK (INT64_C(1) << 20) /* bytes that make a step worth its cost */
 #define SLACK                                                                                      \
   (INT64_C(16) << 20) /* bytes of garbage that are no matter; and a quarter of what is alive */
 
-static _Thread_local int64_t hungry; /* bytes counted and not yet reported */
-static _Thread_local int64_t kept;   /* bytes alive after the last whole cycle */
+OL_THREAD_LOCAL int64_t hungry; /* bytes counted and not yet reported */
+OL_THREAD_LOCAL int64_t kept;   /* bytes alive after the last whole cycle */
 
 void ol_count_bytes(const ol_tensor *tensor) {
   if (tensor->storage->object.references == 1) hungry += (int64_t)tensor->storage->size;

@@ -8,6 +8,7 @@
 #include "bind/error.h"
 #include "bind/grad.h"
 #include "bind/history.h"
+#include "bind/index.h"
 #include "bind/native.h"
 #include "bind/optim.h"
 #include "bind/print.h"
@@ -40,6 +41,7 @@ int luaopen_optlua_core(lua_State *L) {
   ol_open_tensor(L);
   ol_open_hook(L);
   ol_open_func(L);
+  ol_open_index();
   lua_settop(L, 0);
   lua_newtable(L); /* 1: the module */
   lua_newtable(L); /* 2: the methods of tensors */

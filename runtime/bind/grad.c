@@ -4,11 +4,12 @@
 #include <lauxlib.h>
 
 #include "autograd/tape.h"
+#include "base/local.h"
 #include "bind/error.h"
 #include "bind/native.h"
 #include "bind/tensor.h"
 
-static _Thread_local ol_walk *current; /* the innermost backward that runs */
+OL_THREAD_LOCAL ol_walk *current; /* the innermost backward that runs */
 
 const ol_walk *ol_current_walk(void) { return current; }
 

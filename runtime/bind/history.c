@@ -4,11 +4,12 @@
 #include <lauxlib.h>
 
 #include "autograd/tape.h"
+#include "base/local.h"
 #include "bind/tensor.h"
 
-static bool any;                        /* whether a history exists anywhere */
-static const char remembered = 'r';     /* its address is the key of the weak table */
-static _Thread_local lua_Integer count; /* numbers given out */
+static bool any;                    /* whether a history exists anywhere */
+static const char remembered = 'r'; /* its address is the key of the weak table */
+OL_THREAD_LOCAL lua_Integer count;  /* numbers given out */
 
 bool ol_has_history(void) { return any; }
 

@@ -148,7 +148,7 @@ static void put_tensor(lua_State *L, ol_args *args, int p, int index) {
 
 static void put_operand(lua_State *L, ol_args *args, int p, int index) {
   put_tensor(L, args, p, index);
-  args->number[p] = lua_type(L, index) == LUA_TNUMBER;
+  if (lua_type(L, index) == LUA_TNUMBER) args->numbers |= 1u << p;
 }
 
 static void put_list(ol_args *args, int p, const ol_shape *list) {
@@ -167,10 +167,42 @@ static int push_applied(lua_State *L, ol_args *args) {
   return slot;
 }
 
-static ol_args args_of(const char *op) { return (ol_args){ .call = { .op = ol_op_find(op) } }; }
+/* The ops that this file calls, looked up once. */
+enum {
+  PART,
+  RESHAPE,
+  VIEW,
+  EXPAND,
+  INDEX_SELECT,
+  INDEX_COPY,
+  MASKED_FILL,
+  ASSIGN,
+  CLONE,
+  COPY,
+  OPS
+};
+static const ol_op *ops[OPS];
+
+void ol_open_index(void) {
+  static const char *const names[OPS] = {
+    [PART] = "part",
+    [RESHAPE] = "reshape",
+    [VIEW] = "view",
+    [EXPAND] = "expand",
+    [INDEX_SELECT] = "index_select",
+    [INDEX_COPY] = "index_copy_",
+    [MASKED_FILL] = "masked_fill_",
+    [ASSIGN] = "assign_",
+    [CLONE] = "clone",
+    [COPY] = "copy_",
+  };
+  for (int i = 0; i < OPS; i++) ops[i] = ol_op_find(names[i]);
+}
+
+static ol_args args_of(int op) { return (ol_args){ .call = { .op = ops[op] } }; }
 
 static int push_part(lua_State *L, int self, const region *r) {
-  ol_args args = args_of("part");
+  ol_args args = args_of(PART);
   put_tensor(L, &args, 0, self);
   put_list(&args, 1, &r->start);
   put_list(&args, 2, &r->length);
@@ -178,7 +210,7 @@ static int push_part(lua_State *L, int self, const region *r) {
   return push_applied(L, &args);
 }
 
-static int push_reshaped(lua_State *L, const char *op, int self, const ol_shape *shape) {
+static int push_reshaped(lua_State *L, int op, int self, const ol_shape *shape) {
   ol_args args = args_of(op);
   put_tensor(L, &args, 0, self);
   put_list(&args, 1, shape);
@@ -203,13 +235,13 @@ static const ol_shape flat = { .ndim = 1, .size = { -1 } };
 static int push_indexed(lua_State *L, int self, int index, int dim) {
   const ol_tensor *positions = ol_to_tensor(L, index), *source = ol_to_tensor(L, self);
   ol_shape shape = splice(L, &source->shape, dim, 1, &positions->shape);
-  ol_args args = args_of("index_select");
+  ol_args args = args_of(INDEX_SELECT);
   put_tensor(L, &args, 0, self);
   put_integer(&args, 1, dim);
   put_tensor(L, &args, 2,
-             positions->shape.ndim == 1 ? index : push_reshaped(L, "reshape", index, &flat));
+             positions->shape.ndim == 1 ? index : push_reshaped(L, RESHAPE, index, &flat));
   int result = push_applied(L, &args);
-  return positions->shape.ndim == 1 ? result : push_reshaped(L, "reshape", result, &shape);
+  return positions->shape.ndim == 1 ? result : push_reshaped(L, RESHAPE, result, &shape);
 }
 
 /* Masks. */
@@ -250,7 +282,7 @@ static int push_positions(lua_State *L, int index) {
 }
 
 /* Pushes self with the dimensions of the mask made one, as op (reshape or view) does. */
-static int push_rows(lua_State *L, const char *op, int self, const ol_tensor *mask) {
+static int push_rows(lua_State *L, int op, int self, const ol_tensor *mask) {
   const ol_tensor *source = ol_to_tensor(L, self);
   ol_shape row = { .ndim = 1, .size = { mask->numel } };
   ol_shape shape = splice(L, &source->shape, 0, mask->shape.ndim, &row);
@@ -260,7 +292,7 @@ static int push_rows(lua_State *L, const char *op, int self, const ol_tensor *ma
 static int get_masked(lua_State *L, const ol_tensor *self) {
   const ol_tensor *mask = ol_to_tensor(L, 2);
   check_mask(L, self, mask);
-  int positions = push_positions(L, 2), rows = push_rows(L, "reshape", 1, mask);
+  int positions = push_positions(L, 2), rows = push_rows(L, RESHAPE, 1, mask);
   push_indexed(L, rows, positions, 0);
   return 1;
 }
@@ -288,12 +320,12 @@ static void set_indexed(lua_State *L, int target, int index, int dim, int value)
   ol_shape length = { .ndim = 1, .size = { positions->numel } };
   ol_shape wide = splice(L, &ol_to_tensor(L, target)->shape, dim, 1, &positions->shape);
   ol_shape shape = splice(L, &ol_to_tensor(L, target)->shape, dim, 1, &length);
-  int source = push_reshaped(L, "expand", value, &wide);
-  source = push_reshaped(L, "reshape", source, &shape);
-  ol_args args = args_of("index_copy_");
+  int source = push_reshaped(L, EXPAND, value, &wide);
+  source = push_reshaped(L, RESHAPE, source, &shape);
+  ol_args args = args_of(INDEX_COPY);
   put_tensor(L, &args, 0, target);
   put_integer(&args, 1, dim);
-  put_tensor(L, &args, 2, push_reshaped(L, "reshape", index, &flat));
+  put_tensor(L, &args, 2, push_reshaped(L, RESHAPE, index, &flat));
   put_tensor(L, &args, 3, source);
   push_applied(L, &args);
 }
@@ -306,13 +338,13 @@ static void trim_value(lua_State *L, int value, int ndim) {
     if (tensor->shape.size[d] != 1) return;
   if (extra <= 0) return;
   ol_shape none = { .ndim = 0 }, shape = splice(L, &tensor->shape, 0, extra, &none);
-  push_reshaped(L, "reshape", value, &shape);
+  push_reshaped(L, RESHAPE, value, &shape);
   lua_replace(L, value);
 }
 
 static void set_part(lua_State *L, const ol_tensor *self, const region *r) {
   trim_value(L, 3, r->kept + self->shape.ndim - r->start.ndim);
-  ol_args args = args_of("assign_");
+  ol_args args = args_of(ASSIGN);
   put_tensor(L, &args, 0, 1);
   put_operand(L, &args, 1, 3);
   put_list(&args, 2, &r->start);
@@ -342,9 +374,9 @@ static void make_value(lua_State *L, const ol_tensor *self, int index) {
 static void fill_masked(lua_State *L, const ol_tensor *self, const ol_tensor *mask) {
   ol_shape shape = mask->shape;
   while (shape.ndim < self->shape.ndim) shape.size[shape.ndim++] = 1;
-  ol_args args = args_of("masked_fill_");
+  ol_args args = args_of(MASKED_FILL);
   put_tensor(L, &args, 0, 1);
-  put_tensor(L, &args, 1, push_reshaped(L, "reshape", 2, &shape));
+  put_tensor(L, &args, 1, push_reshaped(L, RESHAPE, 2, &shape));
   put_operand(L, &args, 2, 3);
   push_applied(L, &args);
 }
@@ -353,13 +385,13 @@ static void fill_masked(lua_State *L, const ol_tensor *self, const ol_tensor *ma
 static void scatter_masked(lua_State *L, const ol_tensor *self, const ol_tensor *mask) {
   int positions = push_positions(L, 2), target = 1;
   if (!ol_tensor_is_contiguous(self)) {
-    ol_args args = args_of("clone");
+    ol_args args = args_of(CLONE);
     put_tensor(L, &args, 0, 1);
     target = push_applied(L, &args);
   }
-  set_indexed(L, push_rows(L, "view", target, mask), positions, 0, 3);
+  set_indexed(L, push_rows(L, VIEW, target, mask), positions, 0, 3);
   if (target == 1) return;
-  ol_args args = args_of("copy_");
+  ol_args args = args_of(COPY);
   put_tensor(L, &args, 0, 1);
   put_tensor(L, &args, 1, target);
   push_applied(L, &args);

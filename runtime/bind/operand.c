@@ -38,14 +38,13 @@ static ol_status make(ol_error *error, lua_State *L, int index, const ol_tensor 
 }
 
 ol_status ol_make_operands(ol_error *error, lua_State *L, ol_args *args) {
-  const ol_op *op = args->call.op;
+  if (!args->numbers) return OL_OK;
   const ol_tensor *other = model(args);
-  for (int p = 0; op->param[p].name; p++) {
-    if (!args->number[p]) continue;
-    ol_status status =
-        make(error, L, args->at[p], other, op->flags & OL_OP_INPLACE, &args->call.arg[p].tensor);
-    if (status != OL_OK) return status;
-    args->made |= 1 << p;
+  bool in_place = args->call.op->flags & OL_OP_INPLACE;
+  for (int p = 0; args->numbers >> p; p++) {
+    if (!(args->numbers >> p & 1)) continue;
+    OL_TRY(make(error, L, args->at[p], other, in_place, &args->call.arg[p].tensor));
+    args->made |= 1u << p;
   }
   return OL_OK;
 }

@@ -1,6 +1,8 @@
 /* memory: alignment, counters, failing on demand. */
 #include "base/memory.h"
 
+#include <pthread.h>
+
 #include "check.h"
 
 static void blocks_are_aligned(void) {
@@ -83,6 +85,58 @@ static void absurd_sizes_fail(void) {
   CHECK(ol_alloc_zero(SIZE_MAX - 64) == NULL);
 }
 
+/* Recycled blocks too. */
+static void used_blocks_come_back_zeroed(void) {
+  for (size_t size = 1; size <= 2000; size += 37) {
+    unsigned char *block = ol_alloc(size);
+    if (block) memset(block, 0xff, size);
+    ol_free(block);
+    block = ol_alloc_zero(size);
+    size_t zeros = 0;
+    while (block && zeros < size && block[zeros] == 0) zeros++;
+    CHECK_EQUAL(zeros, size);
+    ol_free(block);
+  }
+}
+
+/* No two live blocks share memory, whatever was freed before. */
+static void recycled_blocks_are_apart(void) {
+  enum { COUNT = 1000 };
+  static unsigned char *block[COUNT];
+  bool whole = true;
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < COUNT; i++) {
+      block[i] = ol_alloc((size_t)(i * 7 % 1100));
+      if (block[i]) memset(block[i], i & 0xff, (size_t)(i * 7 % 1100));
+    }
+    for (int i = 0; i < COUNT; i++)
+      for (int k = 0; block[i] && k < i * 7 % 1100; k++) whole &= block[i][k] == (i & 0xff);
+    for (int i = 0; i < COUNT; i++) ol_free(block[(i * 3 + round) % COUNT]);
+  }
+  CHECK(whole);
+}
+
+static void *allocate_elsewhere(void *unused) {
+  void *kept = ol_alloc(64);
+  for (int i = 0; i < 100; i++) ol_free(ol_alloc(200));
+  (void)unused;
+  return kept;
+}
+
+static void threads_are_counted(void) {
+  ol_memory_stats before = ol_memory_read();
+  pthread_t thread;
+  void *kept = NULL;
+  CHECK_EQUAL(pthread_create(&thread, NULL, allocate_elsewhere, NULL), 0);
+  pthread_join(thread, &kept);
+  ol_memory_stats after = ol_memory_read();
+  CHECK_EQUAL(after.live_bytes - before.live_bytes, 64);
+  CHECK_EQUAL(after.live_blocks - before.live_blocks, 1);
+  CHECK_EQUAL(after.total_blocks - before.total_blocks, 101);
+  ol_free(kept);
+  CHECK_EQUAL(ol_memory_read().live_bytes, before.live_bytes);
+}
+
 int main(void) {
   blocks_are_aligned();
   zeroed_blocks_are_zero();
@@ -90,5 +144,8 @@ int main(void) {
   fails_on_demand();
   failures_are_reported();
   absurd_sizes_fail();
+  used_blocks_come_back_zeroed();
+  recycled_blocks_are_apart();
+  threads_are_counted();
   return check_summary();
 }
