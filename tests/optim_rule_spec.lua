@@ -63,6 +63,12 @@ describe("a rule", function()
     assert.same({ 2 - 1 + 9 - 1.5 + 8 + 1, 2 - 2 + 12 - 2 + 2 + 2 }, got)
   end)
 
+  it("may use no number at all", function()
+    assert.same({ -2, -2 }, (one_step(function(p, g) return p - g end)))
+    assert.same({ 1, 2 }, (one_step(function(p) return p end)))
+    assert.same({ 3, 4 }, (one_step(function(_, g) return g end)))
+  end)
+
   it("reduces over the tensor and over a dimension typed from 1", function()
     local function run(update)
       local p = param({ { 1, 2 }, { 3, 4 } }, { { 1, 1 }, { 1, 1 } })

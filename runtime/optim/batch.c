@@ -91,7 +91,8 @@ ol_status ol_step_record(ol_error *error, ol_step *step, ol_program_cache *cache
                          const ol_graph *graph, bool by_shape) {
   ol_batch batch = { .group = step->group, .begin = step->next, .numbers = step->numbers.count };
   OL_TRY(ol_list_reserve(error, &step->batches, 1, sizeof batch));
-  OL_TRY(ol_list_reserve(error, &step->numbers, graph->numbers, sizeof(double)));
+  /* One more, so that the list of a rule without numbers is not NULL. */
+  OL_TRY(ol_list_reserve(error, &step->numbers, graph->numbers + 1, sizeof(double)));
   OL_TRY(ol_program_cache_get(error, cache, graph, &batch.program));
   memcpy(ol_list_at(&step->numbers, double, batch.numbers), graph->number,
          (size_t)graph->numbers * sizeof(double));

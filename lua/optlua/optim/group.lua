@@ -6,6 +6,8 @@ local blame = require "optlua.optim.blame"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 
+local collect, trace = core.collect, core.trace
+
 ---@class optlua.optim.Group
 ---@field name string
 ---@field class optlua.optim.Class
@@ -179,9 +181,11 @@ end
 
 -- Whether the states must be asked for again: a hyperparameter that they depend on has changed.
 local function is_stale(self)
-  if not self.reads then return true end
-  for name, value in next, self.reads do
-    if self.values[name] ~= value then return true end
+  local reads, values = self.reads, self.values
+  if not reads then return true end
+  if self.class.layout then return false end
+  for name, value in next, reads do
+    if values[name] ~= value then return true end
   end
   return false
 end
@@ -213,7 +217,7 @@ end
 ---@return boolean present
 function Group:trace()
   local class, values = self.class, self.values
-  self.present = core.collect(self.handle) > 0
+  self.present = collect(self.handle) > 0
   if not self.present then return false end
   if self.has_numbers then
     for name, value in next, self.numbers do self.staged[name] = value end
@@ -222,13 +226,13 @@ function Group:trace()
     values.step = self.updates + 1
     class.before(self.writable, self.h)
   end
-  core.trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
+  trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
   return true
 end
 
 --- Hands the numbers of the group to the machine, for group_add.
 function Group:lend_numbers()
-  if not (self.has_numbers and self.present) then return end
+  if not self.present then return end
   local list = {}
   for i, name in ipairs(self.class.number_names) do list[i] = self.staged[name] end
   self.handle:set_totals(table.unpack(list))
@@ -252,7 +256,7 @@ end
 --- Takes the numbers of the group as the update has left them, and runs the class's `after`. An error
 --- in it is raised when the update has been made; the numbers then are those before `after`.
 function Group:settle()
-  if not (self.has_numbers and self.present) then return end
+  if not self.present then return end
   local class, totals = self.class, { self.handle:totals(#self.class.number_names) }
   for i, name in ipairs(class.number_names) do self.staged[name] = totals[i] end
   take_numbers(self)

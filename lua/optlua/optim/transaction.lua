@@ -2,29 +2,37 @@
 --
 -- First all that can fail: schedules, rules, states, norms. Then the commit, which cannot. Whatever is
 -- raised before it leaves no parameter, state, count or number changed.
+-- It runs once for every update of a small network, so functions and fields are looked up early.
 local core = require("optlua.core").hidden.optim
+local Group = require "optlua.optim.group"
+
+local transact, prepare_step, commit_step = core.transact, core.prepare, core.commit
+local stage, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
+local commit_group, settle = Group.commit, Group.settle
 
 local function trace(self)
   local groups, updates, any = self._groups, self._clock.updates, false
   for i = 1, #groups do
     local group = groups[i]
-    group:stage(updates)
-    any = group:trace() or any
+    stage(group, updates)
+    any = trace_group(group) or any
   end
   return any
 end
 
 local function prepare(self)
   local clip, groups = self._clip, self._groups
-  local norm = core.prepare(clip.measure, clip.infinity, clip.max_norm)
-  for i = 1, #groups do groups[i]:lend_numbers() end
+  local norm = prepare_step(clip.measure, clip.infinity, clip.max_norm)
+  for i = 1, #groups do
+    if groups[i].has_numbers then lend_numbers(groups[i]) end
+  end
   return norm
 end
 
 local function commit(self, norm)
   local groups = self._groups
-  core.commit()
-  for i = 1, #groups do groups[i]:commit() end
+  commit_step()
+  for i = 1, #groups do commit_group(groups[i]) end
   self._clock.updates = self._clock.updates + 1
   self._norm = norm
 end
@@ -32,11 +40,14 @@ end
 local function run(self)
   if not trace(self) then return end
   commit(self, prepare(self))
-  for _, group in ipairs(self._groups) do group:settle() end
+  local groups = self._groups
+  for i = 1, #groups do
+    if groups[i].has_numbers then settle(groups[i]) end
+  end
 end
 
 --- Takes one step. Where no gradient is present, nothing happens and nothing is counted.
 ---@param self { _groups: optlua.optim.Group[], _clock: { updates: integer }, _clip: table }
-local function step(self) core.transact(run, self) end
+local function step(self) transact(run, self) end
 
 return { step = step }
