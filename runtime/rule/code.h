@@ -45,12 +45,19 @@ typedef struct ol_instruction {
   ol_factor factor[OL_FORM_NUMBERS]; /* a … g */
 } ol_instruction;
 
+enum {
+  OL_ACCESS_STRAIGHT, /* element by element as the pass goes */
+  OL_ACCESS_TURNED,   /* a matrix of the pass's shape, stored the other way round */
+  OL_ACCESS_GATHERED, /* anything else */
+};
+
 /* An array that is not used in place: of another type than the arithmetic, or of another layout
  * than the pass. */
 typedef struct ol_access {
   int16_t array;
   uint8_t dtype; /* ol_dtype */
-  bool gathered;
+  uint8_t layout;
+  int16_t band;                /* if turned: counts the turned ones of the pass */
   int64_t stride[OL_MAX_DIMS]; /* if gathered: of each dimension of the pass, in elements */
 } ol_access;
 

@@ -9,7 +9,10 @@
 #include "base/parallel.h"
 #include "base/vecmath.h"
 
-enum { TILE = OL_MACHINE_TILE };
+enum {
+  TILE = OL_MACHINE_TILE,
+  BAND = 16, /* rows of a turned array that are read together: a cache line of floats */
+};
 
 /* A loop over a tile, with a length that the compiler knows where the tile is full. Operands are
  * identical or disjoint. */
@@ -46,7 +49,6 @@ typedef void kernel_fn(const ol_work *work);
 #define ISA    avx
 #define TARGET __attribute__((target("avx2")))
 #define VECTOR 32
-#define VECTOR 32
 #define T      float
 #define WIDTH  f32
 #include "rule/kernel_body.h"
@@ -59,7 +61,6 @@ typedef void kernel_fn(const ol_work *work);
 
 #define ISA    avx512f
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define VECTOR 64
 #define VECTOR 64
 #define T      float
 #define WIDTH  f32
@@ -134,18 +135,40 @@ void ol_kernel_run(ol_dtype dtype, const ol_work *work) {
     chosen->f32(work);
 }
 
+/* Memory of a thread. */
+
+static size_t take(size_t *end, size_t size) {
+  size_t begin = *end;
+  *end += (size + OL_ALIGNMENT - 1) / OL_ALIGNMENT * OL_ALIGNMENT;
+  return begin;
+}
+
+ol_layout ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width) {
+  size_t end = 0, bands = 0, slots = (size_t)pass->slots;
+  const ol_shape *shape = &code->shape[pass->shape];
+  for (int i = 0; i < pass->accesses; i++)
+    if (pass->access[i].layout == OL_ACCESS_TURNED)
+      bands += width * BAND * (size_t)(shape->size[1] + BAND);
+  take(&end, width * TILE * (size_t)pass->tiles);
+  ol_layout layout = {
+    .lanes = take(&end, sizeof(double[OL_LANES]) * (size_t)pass->accumulators),
+    .numbers = take(&end, width * OL_FORM_NUMBERS * (size_t)pass->instructions),
+    .base = take(&end, sizeof(void *) * slots),
+    .at = take(&end, sizeof(void *) * slots),
+    .band = take(&end, bands),
+    .band_row = take(&end, sizeof(int64_t) * (size_t)pass->accesses),
+  };
+  layout.size = end;
+  return layout;
+}
+
 size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype) {
-  size_t most = 0, width = ol_dtype_size(dtype);
+  size_t most = 0;
   for (int i = 0; i < code->passes; i++) {
-    const ol_pass *pass = &code->pass[i];
-    size_t tiles = width * TILE * (size_t)pass->tiles;
-    size_t lanes = sizeof(double[OL_LANES]) * (size_t)pass->accumulators;
-    size_t slots = 2 * sizeof(void *) * (size_t)pass->slots;
-    size_t numbers = width * OL_FORM_NUMBERS * (size_t)pass->instructions;
-    size_t size = tiles + lanes + slots + numbers;
+    size_t size = ol_kernel_layout(code, &code->pass[i], ol_dtype_size(dtype)).size;
     if (size > most) most = size;
   }
-  return (most + OL_ALIGNMENT - 1) / OL_ALIGNMENT * OL_ALIGNMENT;
+  return most;
 }
 
 ol_units ol_kernel_units(const ol_shape *shape, int dim) {

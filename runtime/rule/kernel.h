@@ -20,6 +20,14 @@ typedef struct ol_work {
   void *scratch;   /* of ol_kernel_scratch bytes, aligned to OL_ALIGNMENT */
 } ol_work;
 
+/* Where a pass keeps what in its scratch memory: offsets in bytes; tiles are at 0. */
+typedef struct ol_layout {
+  size_t lanes, numbers, base, at, band, band_row, size;
+} ol_layout;
+
+/* width: bytes of an element of the arithmetic. */
+ol_layout ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width);
+
 /* Bytes of scratch memory that passes of this code need on each thread. */
 size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype);
 

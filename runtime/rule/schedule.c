@@ -21,7 +21,7 @@ typedef struct schedule {
   int16_t place[OL_GRAPH_NODES]; /* the array where the node is read in place, or NONE */
   int16_t slot_of[OL_GRAPH_NODES];
   int16_t last_use[OL_GRAPH_NODES]; /* position in the order */
-  int slots, accesses, accumulators, tiles;
+  int slots, accesses, accumulators, tiles, bands;
   bool tile_used[OL_DRAFTS];
   ol_pass_slot slot[SLOTS];
   ol_instruction instruction[OL_DRAFTS];
@@ -238,9 +238,14 @@ static void stride_over(const schedule *s, int n, bool turned, ol_access *access
 
 static int add_access(schedule *s, const ol_draft *draft, int n) {
   ol_access access = { .array = draft->array, .dtype = (uint8_t)array_dtype(s, draft->array) };
-  bool reads = draft->code == OL_CODE_LOAD;
-  access.gathered = reads && (draft->turned || graph_of(s)->node[n].shape != s->key.shape);
-  if (access.gathered) stride_over(s, n, draft->turned, &access);
+  bool same = draft->code == OL_CODE_STORE || graph_of(s)->node[n].shape == s->key.shape;
+  if (!same) {
+    access.layout = OL_ACCESS_GATHERED;
+    stride_over(s, n, draft->turned, &access);
+  } else if (draft->turned) {
+    access.layout = OL_ACCESS_TURNED;
+    access.band = (int16_t)s->bands++;
+  }
   s->access[s->accesses] = access;
   return s->accesses++;
 }

@@ -223,15 +223,13 @@ static void put_plain(text *t, const ol_instruction *op) {
 }
 
 static void put_access(text *t, const ol_access *access) {
-  int last = t->program->code->shape[t->pass->shape].ndim - 1;
-  bool turned = access->gathered && last > 0 && access->stride[last] > 1;
-  if (!access->gathered && access->dtype == t->program->dtype) {
-    put_array(t, access->array);
-    return;
-  }
-  put(t, "%s(", turned ? "t" : access->gathered ? "spread" : ol_dtype_name(t->program->dtype));
+  const char *how = access->layout == OL_ACCESS_GATHERED ? "spread"
+                    : access->layout == OL_ACCESS_TURNED ? "t"
+                    : access->dtype != t->program->dtype ? ol_dtype_name(t->program->dtype)
+                                                         : NULL;
+  if (how) put(t, "%s(", how);
   put_array(t, access->array);
-  put(t, ")");
+  if (how) put(t, ")");
 }
 
 static void put_target(text *t, const ol_instruction *op) {

@@ -1,0 +1,108 @@
+/* kernel_ops: forms and plain instructions, on a tile; part of the template kernel_body.h. */
+
+/* Elementwise arithmetic, as op.h says. */
+
+#define ADD(l, r)     ((l) + (r))
+#define SUB(l, r)     ((l) - (r))
+#define MUL(l, r)     ((l) * (r))
+#define DIV(l, r)     ((l) / (r))
+#define SQRT(v)       NAME(root)(v)
+#define MIN(l, r)     NAME(smaller)(l, r)
+#define MAX(l, r)     NAME(larger)(l, r)
+#define SIGN(v)       NAME(sign)(v)
+#define LERP(l, r, w) NAME(lerp)(l, r, w)
+
+TARGET static inline T NAME(root)(T v) {
+  return sizeof(T) == sizeof(float) ? (T)__builtin_sqrtf((float)v) : (T)__builtin_sqrt(v);
+}
+TARGET static inline T NAME(size_of)(T v) {
+  return sizeof(T) == sizeof(float) ? (T)__builtin_fabsf((float)v) : (T)__builtin_fabs(v);
+}
+TARGET static inline T NAME(smaller)(T l, T r) { return ((l != l) | (l <= r)) ? l : r; }
+TARGET static inline T NAME(larger)(T l, T r) { return ((l != l) | (l >= r)) ? l : r; }
+TARGET static inline T NAME(sign)(T v) { return v > 0 ? (T)1 : v < 0 ? (T)-1 : (T)0; }
+TARGET static inline T NAME(lerp)(T l, T r, T w) {
+  T near_l = l + w * (r - l), near_r = r - (r - l) * ((T)1 - w);
+  return NAME(size_of)(w) < (T)0.5 ? near_l : near_r;
+}
+
+/* The forms. */
+
+#define FORM(name, expression)                                                                     \
+  TARGET static inline T NAME(value_##name)(const T *number, T x, T y, T z) {                      \
+    T a = number[0], b = number[1], c = number[2], d = number[3], e = number[4], f = number[5],    \
+      g = number[6];                                                                               \
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g;                                 \
+    (void)x, (void)y, (void)z;                                                                     \
+    return expression;                                                                             \
+  }                                                                                                \
+  TARGET static void NAME(form_##name)(int n, T *out, const T *x, const T *y, const T *z,          \
+                                       const T *numbers) {                                         \
+    T number[OL_FORM_NUMBERS];                                                                     \
+    memcpy(number, numbers, sizeof number);                                                        \
+    EACH(n, out[k] = NAME(value_##name)(number, x[k], y[k], z[k]));                                \
+  }
+OL_FORMS(FORM)
+#undef FORM
+
+/* Plain instructions. */
+
+#define PLAIN_OPS(X)                                                                               \
+  X(ADD, x[k] + y[k])                                                                              \
+  X(SUB, x[k] - y[k])                                                                              \
+  X(MUL, x[k] * y[k])                                                                              \
+  X(DIV, x[k] / y[k])                                                                              \
+  X(NEG, -x[k])                                                                                    \
+  X(SQRT, SQRT(x[k]))                                                                              \
+  X(RSQRT, (T)1 / SQRT(x[k]))                                                                      \
+  X(ABS, NAME(size_of)(x[k]))                                                                      \
+  X(SIGN, SIGN(x[k]))                                                                              \
+  X(MIN, MIN(x[k], y[k]))                                                                          \
+  X(MAX, MAX(x[k], y[k]))                                                                          \
+  X(LT, x[k] < y[k] ? (T)1 : (T)0)                                                                 \
+  X(LE, x[k] <= y[k] ? (T)1 : (T)0)                                                                \
+  X(GT, x[k] > y[k] ? (T)1 : (T)0)                                                                 \
+  X(GE, x[k] >= y[k] ? (T)1 : (T)0)                                                                \
+  X(EQ, x[k] == y[k] ? (T)1 : (T)0)                                                                \
+  X(NE, x[k] != y[k] ? (T)1 : (T)0)                                                                \
+  X(CLAMP, MIN(MAX(x[k], y[k]), z[k]))                                                             \
+  X(LERP, LERP(x[k], y[k], z[k]))                                                                  \
+  X(WHERE, x[k] != 0 ? y[k] : z[k])
+
+#define PLAIN(name, expression)                                                                    \
+  TARGET static void NAME(plain_##name)(int n, T *out, const T *x, const T *y, const T *z) {       \
+    (void)y, (void)z;                                                                              \
+    EACH(n, out[k] = (expression));                                                                \
+  }
+PLAIN_OPS(PLAIN)
+PLAIN(SQUARE, x[k] * x[k])
+PLAIN(CUBE, x[k] * x[k] * x[k])
+PLAIN(INVERSE, (T)1 / x[k])
+#undef PLAIN
+
+/* Functions of base/vecmath. */
+#define FUNCTIONS(X) X(EXP, vexp) X(LOG, vlog) X(TANH, vtanh)
+
+#define FUNCTION(name, function)                                                                   \
+  TARGET static void NAME(plain_##name)(int n, T *out, const T *x, const T *y, const T *z) {       \
+    (void)y, (void)z;                                                                              \
+    JOIN(ol, function, WIDTH)(n, x, out);                                                          \
+  }
+FUNCTIONS(FUNCTION)
+#undef FUNCTION
+
+/* A power. Numbers as exponents have exact short cuts. */
+TARGET static void NAME(power)(int n, T *out, const T *x, const T *y, bool number) {
+  if (number && *y == (T)2)
+    NAME(plain_SQUARE)(n, out, x, x, x);
+  else if (number && *y == (T)3)
+    NAME(plain_CUBE)(n, out, x, x, x);
+  else if (number && *y == (T)0.5)
+    NAME(plain_SQRT)(n, out, x, x, x);
+  else if (number && *y == (T)-0.5)
+    NAME(plain_RSQRT)(n, out, x, x, x);
+  else if (number && *y == (T)-1)
+    NAME(plain_INVERSE)(n, out, x, x, x);
+  else
+    JOIN(ol, vpow, WIDTH)(n, x, y, out);
+}
