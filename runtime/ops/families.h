@@ -27,6 +27,8 @@
   X(softmax) \
   X(crossentropy) \
   X(loss) \
+  X(variance) \
+  X(vectornorm) \
   X(layernorm) \
   X(reshape) \
   X(view) \

@@ -25,6 +25,8 @@ OL_COUNT_FOLDS(nonzeros, NONZERO)
 #define SQUARE(t, x, c) ((t) + (x) * (x))
 OL_FLOAT_FOLDS(squares, 0, SQUARE, OL_FOLD_ADD)
 
+const ol_folds *const ol_sums = &sums, *const ol_squares = &squares;
+
 ol_status ol_reduce_check(ol_error *error, const char *op, ol_dtype dtype, bool floats_only) {
   if (dtype == OL_BF16)
     return ol_fail(error, OL_DTYPE, "%s: bfloat16 stores; convert with :to(\"float32\")", op);

@@ -45,6 +45,9 @@ ol_status ol_sum_into(ol_error *error, ol_tensor *x, const ol_shape *dims, ol_te
 /* The sum, or mean, of the squares of all elements of x, float32 or float64. */
 ol_status ol_sum_squares(ol_error *error, ol_tensor *x, bool mean, ol_tensor **out);
 
+/* Sums of elements, and of squares of fractions. */
+extern const ol_folds *const ol_sums, *const ol_squares;
+
 /* Divides totals by the number of elements in each. */
 ol_finish_fn ol_finish_mean;
 
