@@ -175,12 +175,21 @@ static ol_status make_targets(ol_error *error, const ol_op *op, const ol_value *
                          arg[IGNORE_INDEX].integer, probabilities, out);
 }
 
+/* Class weights are data. */
+static ol_status refuse_weight_gradient(ol_error *error, const ol_call *call) {
+  const ol_tensor *weight = call->arg[WEIGHT].tensor;
+  if (!call->recording || !weight || !weight->requires_grad) return OL_OK;
+  return ol_fail(error, OL_STATE, "%s: weight has no gradient; pass weight:detach()",
+                 call->op->name);
+}
+
 static ol_status cross_entropy_forward(ol_error *error, ol_call *call) {
   ol_targets targets;
   double smoothing = call->arg[LABEL_SMOOTHING].number;
   if (!(smoothing >= 0 && smoothing <= 1))
     return ol_fail(error, OL_ARGUMENT, "cross_entropy: label_smoothing is %g, wants 0 to 1",
                    smoothing);
+  OL_TRY(refuse_weight_gradient(error, call));
   OL_TRY(make_targets(error, call->op, call->arg, true, &targets));
   ol_status status = losses(error, call, &targets);
   ol_targets_release(&targets);
@@ -275,6 +284,7 @@ static ol_status nll_reduced(ol_error *error, ol_call *call, const ol_targets *t
 
 static ol_status nll_forward(ol_error *error, ol_call *call) {
   ol_targets targets;
+  OL_TRY(refuse_weight_gradient(error, call));
   OL_TRY(make_targets(error, call->op, call->arg, false, &targets));
   ol_status status = nll_reduced(error, call, &targets);
   ol_targets_release(&targets);
@@ -322,14 +332,16 @@ static const ol_op ops[] = {
            "input's shape. A label that is no class is an error.",
     .example = "print(optlua.cross_entropy(optlua.zeros(1, 2), optlua.tensor({ 1 }, "
                "{ dtype = \"int64\" }))) --> tensor(0.6931)",
-    .samples = "{ { t(3, 4), i({3}, 4) }, { t(4), i({}, 4) }, { t(2, 4, 3), i({2, 3}, 4) }, "
-               "{ t(3, 4), i({3}, 4), p(4) }, { t(3, 4), i({3}, 4), { label_smoothing = 0.2 } }, "
-               "{ t(3, 4), i({3}, 4), p(4), { label_smoothing = 0.2, reduction = \"none\" } }, "
-               "{ t(3, 4), i({3}, 4), { ignore_index = 1, reduction = \"sum\" } }, "
-               "{ t(3, 4), i({3}, 4), { reduction = \"none\" } }, "
-               "{ t(3, 4), p(3, 4) }, { t(2, 4, 3), p(2, 4, 3), p(4), { label_smoothing = 0.1 } }, "
-               "{ t(4, 3):t(), i({3}, 4) }, { t(3, 1):expand(3, 4), i({3}, 4) }, "
-               "{ t(0, 4), i({0}, 4) }, { t(0, 4), i({0}, 4), { reduction = \"none\" } } }",
+    .samples =
+        "{ { t(3, 4), i({3}, 4) }, { t(4), i({}, 4) }, { t(2, 4, 3), i({2, 3}, 4) }, "
+        "{ t(3, 4), i({3}, 4), p(4):detach() }, { t(3, 4), i({3}, 4), { label_smoothing = 0.2 } }, "
+        "{ t(3, 4), i({3}, 4), p(4):detach(), { label_smoothing = 0.2, reduction = \"none\" } }, "
+        "{ t(3, 4), i({3}, 4), { ignore_index = 1, reduction = \"sum\" } }, "
+        "{ t(3, 4), i({3}, 4), { reduction = \"none\" } }, "
+        "{ t(3, 4), p(3, 4) }, { t(2, 4, 3), p(2, 4, 3), p(4):detach(), { label_smoothing = 0.1 } "
+        "}, "
+        "{ t(4, 3):t(), i({3}, 4) }, { t(3, 1):expand(3, 4), i({3}, 4) }, "
+        "{ t(0, 4), i({0}, 4) }, { t(0, 4), i({0}, 4), { reduction = \"none\" } } }",
     .param = { { "input", OL_TENSOR, .doc = "logits (N, C, …)" },
                SHARED_PARAMS,
                { "label_smoothing", OL_NUMBER, true, 0, .doc = "0 … 1, spread over all classes" } },
@@ -341,7 +353,8 @@ static const ol_op ops[] = {
     .doc = "Negative log-likelihood of labels, for log-probabilities (N, C, …) or (C).",
     .example = "print(optlua.nll_loss(optlua.tensor({ { -1, -2 } }), optlua.tensor({ 1 }, "
                "{ dtype = \"int64\" }))) --> tensor(2.)",
-    .samples = "{ { t(3, 4), i({3}, 4) }, { t(4), i({}, 4) }, { t(2, 4, 3), i({2, 3}, 4), p(4) }, "
+    .samples = "{ { t(3, 4), i({3}, 4) }, { t(4), i({}, 4) }, { t(2, 4, 3), i({2, 3}, 4), "
+               "p(4):detach() }, "
                "{ t(3, 4), i({3}, 4), { reduction = \"none\" } }, "
                "{ t(3, 4), i({3}, 4), { ignore_index = 1, reduction = \"sum\" } }, "
                "{ t(4, 3):t(), i({3}, 4) }, { t(0, 4), i({0}, 4) } }",

@@ -29,6 +29,8 @@
   X(loss) \
   X(variance) \
   X(vectornorm) \
+  X(peak) \
+  X(cumulative) \
   X(layernorm) \
   X(reshape) \
   X(view) \
