@@ -259,7 +259,7 @@ static const ol_op ops[] = {
                "{ t(2, 3, 4), { 3, 4 }, t(3, 4), t(3, 4), { eps = 0.1 } }, "
                "{ t(4), { 4 }, t(4) }, { t(3, 4), { 4 }, { bias = t(4) } }, "
                "{ t(4, 3):t(), { 4 }, t(4, 2):select(2, 1), t(1):expand(4) }, "
-               "{ t(3, 1):expand(3, 2):add(c(3, 2)), { 2 }, t(2), t(2) }, "
+               "{ t(3, 1):expand(3, 2):add(c(3, 2)), { 2 }, t(2), t(2), { eps = 0.1 } }, "
                "{ t(0, 4), { 4 }, t(4), t(4) } }",
     .param = { { "input", OL_TENSOR },
                { "normalized_shape", OL_SIZES, .doc = "the last sizes of the input" },
