@@ -118,6 +118,25 @@ describe("a leaf", function()
   end)
 end)
 
+describe("a gradient that a script has kept", function()
+  it("is not written by the next one", function()
+    local w = leaf { 1, 2 }
+    w:sum():backward()
+    local first = w.grad
+    w.grad = nil;
+    (w * w):sum():backward()
+    assert.are.same({ 2, 4 }, w.grad:totable())
+    assert.are.same({ 1, 1 }, first:totable())
+    local second = w.grad
+    w.grad = tensor { 7, 7 }
+    assert.are.same({ 2, 4 }, second:totable())
+    w.grad = nil
+    w:expand(3, 2):sum():backward()
+    assert.are.same({ 3, 3 }, w.grad:totable())
+    assert.are.same({ 1, 1 }, first:totable())
+  end)
+end)
+
 describe("detach", function()
   it("looks at the same memory without history", function()
     local w = leaf { 1, 2 }

@@ -159,7 +159,7 @@ static ol_status deliver(ol_error *error, ol_node *node, int i, ol_tensor *gradi
 ol_status ol_back_new(ol_error *error, ol_back *back, int input, ol_tensor **out) {
   ol_tensor *leaf = back->leaf[input];
   if (leaf && !leaf->pending && !leaf->has_grad && leaf->grad && leaf->awaited == 1 &&
-      ol_tensor_is_contiguous(leaf->grad)) {
+      ol_grad_is_spare(leaf) && ol_tensor_is_contiguous(leaf->grad)) {
     *out = ol_retain(leaf->grad);
     return OL_OK;
   }
@@ -256,12 +256,13 @@ static ol_status visit_all(ol_error *error, walk *w, bool retain) {
   return status;
 }
 
-/* Gives a leaf a pending gradient that taking over can use as it is: its own, dense, and apart from
- * the memory of the gradient that it may be copied to. */
+/* Gives a leaf a pending gradient that taking over can use as it is: its own, dense, or apart from
+ * the memory of the gradient that it may be added or copied to. */
 static ol_status prepare_leaf(ol_error *error, ol_tensor *leaf) {
   ol_tensor *copy, *pending = leaf->pending;
   bool dense = is_ours(pending) && ol_tensor_is_contiguous(pending);
-  bool apart = leaf->grad && leaf->grad->storage != pending->storage;
+  bool apart = leaf->grad && leaf->grad->storage != pending->storage &&
+               (leaf->has_grad || ol_grad_is_spare(leaf));
   if (pending == leaf->grad || dense || apart) return OL_OK;
   OL_TRY(ol_tensor_clone(error, pending, &copy));
   ol_release(pending);

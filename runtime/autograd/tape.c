@@ -232,10 +232,15 @@ ol_status ol_set_grad(ol_error *error, ol_tensor *tensor, ol_tensor *gradient) {
                    ol_dtype_name(tensor->dtype), ol_shape_text(&tensor->shape, own),
                    ol_dtype_name(gradient->dtype), ol_shape_text(&gradient->shape, other));
   }
-  if (tensor->grad && tensor->grad != gradient)
+  if (tensor->grad == gradient) {
+    tensor->has_grad = true;
+    return OL_OK;
+  }
+  if (tensor->grad && ol_grad_is_spare(tensor))
     OL_TRY(ol_tensor_copy(error, tensor->grad, gradient));
-  else if (!tensor->grad) {
+  else {
     OL_TRY(ol_tensor_clone(error, gradient, &copy));
+    ol_release(tensor->grad);
     tensor->grad = copy;
   }
   tensor->has_grad = true;

@@ -36,6 +36,12 @@ static inline ol_tensor *ol_grad(const ol_tensor *tensor) {
 /* Makes the gradient absent; its memory is kept for the next one. */
 static inline void ol_zero_grad(ol_tensor *tensor) { tensor->has_grad = false; }
 
+/* Whether the memory of a gradient that becomes absent may be written by the next one: nobody else
+ * holds it (a script may have kept the old gradient), or it lives in a home, where it stays. */
+static inline bool ol_grad_is_spare(const ol_tensor *tensor) {
+  return tensor->grad->storage->home || tensor->grad->object.references == 1;
+}
+
 /* Sets the gradient of a leaf to a copy of gradient (same shape and dtype), or to absent (NULL). */
 ol_status ol_set_grad(ol_error *error, ol_tensor *tensor, ol_tensor *gradient);
 

@@ -11,8 +11,10 @@
 OL_THREAD_LOCAL int64_t hungry; /* bytes counted and not yet reported */
 OL_THREAD_LOCAL int64_t kept;   /* bytes alive after the last whole cycle */
 
-void ol_count_bytes(const ol_tensor *tensor) {
-  if (tensor->storage->object.references == 1) hungry += (int64_t)tensor->storage->size;
+void ol_count_bytes(ol_tensor *tensor) {
+  if (tensor->storage->counted) return;
+  tensor->storage->counted = true;
+  hungry += (int64_t)tensor->storage->size;
 }
 
 /* Garbage that may gather before a cycle is over. */

@@ -16,8 +16,8 @@
 
 #include "tensor/tensor.h"
 
-/* Counts the bytes of a new tensor, unless others share its storage. */
-void ol_count_bytes(const ol_tensor *tensor);
+/* Counts the bytes of a tensor that gets a userdata, each storage once. */
+void ol_count_bytes(ol_tensor *tensor);
 
 /* Runs the steps that are due, unless the collector is stopped. Finalizers may run. To be called
  * at the end of a C function, when everything is anchored. */

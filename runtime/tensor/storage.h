@@ -15,6 +15,7 @@ struct ol_storage {
   void *data;       /* aligned to OL_ALIGNMENT unless the storage lives in a home */
   size_t size;      /* bytes */
   uint64_t version; /* bumped by every write in place; the tape compares it */
+  bool counted;     /* whether the binding has told Lua's collector of these bytes */
   ol_storage *home; /* the storage whose memory data points into, or NULL: data is its own */
 };
 
