@@ -63,6 +63,7 @@ int ol_apply_args(lua_State *L, ol_args *args, int slot) {
   ol_error error;
   int outputs = args->call.op->outputs ? args->call.op->outputs : 1;
   ol_check(L, apply(&error, L, args), &error);
+  while (outputs > 1 && !args->call.out[outputs - 1]) outputs--; /* max without a dimension */
   for (int i = 0; i < outputs; i++) take_result(L, args, slot + i, args->call.out[i]);
   if (ol_has_history()) ol_inherit(L, args, slot, outputs);
   lua_settop(L, slot + outputs - 1);

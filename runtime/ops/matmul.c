@@ -115,10 +115,10 @@ static ol_status right_gradient(ol_error *error, double alpha, ol_tensor *x, ol_
 static ol_status product_gradients(ol_error *error, ol_back *back, int first, double alpha) {
   ol_tensor *x = back->arg[first].tensor, *y = back->arg[first + 1].tensor;
   ol_tensor *g = back->grad_out[0];
-  if (back->needs[first])
-    OL_TRY(left_gradient(error, alpha, g, y, x->shape.ndim > 1, &back->grad[first]));
+  int x_ndim = back->shape[first]->ndim, y_ndim = back->shape[first + 1]->ndim;
+  if (back->needs[first]) OL_TRY(left_gradient(error, alpha, g, y, x_ndim > 1, &back->grad[first]));
   if (back->needs[first + 1])
-    OL_TRY(right_gradient(error, alpha, x, g, y->shape.ndim, &back->grad[first + 1]));
+    OL_TRY(right_gradient(error, alpha, x, g, y_ndim, &back->grad[first + 1]));
   return OL_OK;
 }
 
@@ -337,7 +337,7 @@ static ol_status linear_backward(ol_error *error, ol_back *back) {
     .example = EXAMPLE,                                                                            \
     .samples = SAMPLES,                                                                            \
     .param = { { "self", OL_TENSOR }, { OTHER, OL_TENSOR } },                                      \
-    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1),                                                      \
+    .saves = OL_SAVE_FOR_OTHERS(0) | OL_SAVE_FOR_OTHERS(1),                                        \
     .forward = FORWARD,                                                                            \
     .backward = BACKWARD }
 
@@ -351,7 +351,7 @@ static ol_status linear_backward(ol_error *error, ol_back *back) {
                { RIGHT, OL_TENSOR },                                                               \
                { "beta", OL_NUMBER, true, 1, .doc = "factor of self; 0 ignores even its NaN" },    \
                { "alpha", OL_NUMBER, true, 1, .doc = "factor of the product" } },                  \
-    .saves = OL_SAVE_ARG(1) | OL_SAVE_ARG(2),                                                      \
+    .saves = OL_SAVE_FOR_OTHERS(1) | OL_SAVE_FOR_OTHERS(2),                                        \
     .forward = FORWARD,                                                                            \
     .backward = add_backward }
 
@@ -418,7 +418,7 @@ static const ol_op ops[] = {
     .param = { { "input", OL_TENSOR, .doc = "(…, in)" },
                { "weight", OL_TENSOR, .doc = "(out, in)" },
                { "bias", OL_TENSOR, true, .doc = "(out)" } },
-    .saves = OL_SAVE_ARG(0) | OL_SAVE_ARG(1),
+    .saves = OL_SAVE_FOR_OTHERS(0) | OL_SAVE_FOR_OTHERS(1),
     .flags = OL_OP_FUNCTION,
     .forward = linear_forward,
     .backward = linear_backward },
