@@ -479,7 +479,7 @@ describe("clip_grad_norm_", function()
 
   it("refuses what it cannot do, and then changes nothing", function()
     local list = make({ 3 }, { math.huge })
-    fails("gradient of parameter 2 of 2 is not finite", optim.clip_grad_norm_, list, 1)
+    fails("gradient of parameter 'param2' is not finite", optim.clip_grad_norm_, list, 1)
     assert.equal(3, list[1].grad:item())
     fails("max_norm: expected a number at least 0, got %-1", optim.clip_grad_norm_, list, -1)
     fails("max_norm: expected", optim.clip_grad_norm_, list, 0 / 0)

@@ -72,50 +72,65 @@ static int collect(lua_State *L) {
   return 1;
 }
 
+/* collect_updated(group): how many of its parameters were updated; what follows is no update, and
+ * its rule is called without the gradient. */
+static int collect_updated(lua_State *L) {
+  ol_error error;
+  int64_t count;
+  engine *e = active(L);
+  ol_check(L, ol_step_collect_updated(&error, e->step, ol_check_group(L, 1), &count), &error);
+  lua_pushinteger(L, count);
+  return 1;
+}
+
 /* Raises the message on top of the stack, with what was being done. */
-static _Noreturn void raise_in(lua_State *L, const ol_member *member) {
+static _Noreturn void raise_in(lua_State *L, const engine *e, const ol_member *member) {
   if (lua_type(L, -1) == LUA_TSTRING)
     lua_pushfstring(L, "%s (%s, parameter '%s', update %I)", lua_tostring(L, -1),
-                    lua_tostring(L, LABEL), member->name, (LUAI_UACINT)member->steps + 1);
+                    lua_tostring(L, LABEL), member->name,
+                    (LUAI_UACINT)member->steps + e->step->updates);
   lua_error(L);
   __builtin_unreachable();
 }
 
 /* The same for a result of the rule that is wrong: at the line where the rule begins. */
-static _Noreturn void raise_result(lua_State *L, const ol_member *member, const char *message) {
+static _Noreturn void raise_result(lua_State *L, const engine *e, const ol_member *member,
+                                   const char *message) {
   lua_Debug where;
   lua_pushvalue(L, UPDATE);
   lua_getinfo(L, ">S", &where);
   lua_pushfstring(L, "%s:%d: %s", where.short_src, where.linedefined, message);
-  raise_in(L, member);
+  raise_in(L, e, member);
 }
 
 /* Calls the rule on symbols; its result stays on the stack. */
 static void call_rule(lua_State *L, engine *e, const ol_member *member) {
   ol_tracer *tracer = e->tracer;
+  bool updates = e->step->updates;
   lua_pushliteral(L, "step");
-  lua_pushinteger(L, member->steps + 1);
+  lua_pushinteger(L, member->steps + updates);
   lua_rawset(L, VALUES);
   tracer->by_shape = false;
   tracer->running = true;
   lua_pushvalue(L, UPDATE);
   ol_push_operand(L, tracer, 0);
-  ol_push_operand(L, tracer, 1);
+  if (updates) ol_push_operand(L, tracer, 1);
   ol_push_group_states(L, GROUP, member->layout);
   tracer->states = lua_touserdata(L, -1);
   lua_pushvalue(L, H);
   lua_pushvalue(L, NUMBERS);
-  int status = lua_pcall(L, 5, 2, 0);
+  int status = lua_pcall(L, 4 + updates, 2, 0);
   tracer->running = false;
-  if (status != LUA_OK) raise_in(L, member);
+  if (status != LUA_OK) raise_in(L, e, member);
 }
 
-static ol_symbol check_result(lua_State *L, const ol_member *member) {
+static ol_symbol check_result(lua_State *L, const engine *e, const ol_member *member) {
   ol_symbol result;
-  if (!lua_isnil(L, -1)) raise_result(L, member, "a rule returns the new p and nothing else");
+  if (!lua_isnil(L, -1)) raise_result(L, e, member, "a rule returns the new p and nothing else");
   if (!ol_to_symbol(L, -2, &result)) {
     const char *got = ol_type_text(L, -2);
-    raise_result(L, member, lua_pushfstring(L, "a rule returns the new p, a symbol; got %s", got));
+    raise_result(L, e, member,
+                 lua_pushfstring(L, "a rule returns the new p, a symbol; got %s", got));
   }
   lua_pop(L, 2);
   return result;
@@ -123,7 +138,8 @@ static ol_symbol check_result(lua_State *L, const ol_member *member) {
 
 /* trace(group, cache, update, h, values, numbers, names, label): runs a rule for the members that
  * were collected. values is the table behind h; numbers are those of the group and names leads to
- * their slots, or both are nil; label begins the description in errors. */
+ * their slots, or both are nil; label begins the description in errors. Gives whether the structure
+ * of the rule never repeats. */
 static int trace(lua_State *L) {
   ol_error error;
   const ol_member *member;
@@ -134,16 +150,18 @@ static int trace(lua_State *L) {
   ol_tracer_set_numbers(L, NAMES);
   for (;;) {
     ol_status status = ol_step_next(&error, e->step, e->tracer->graph, &member);
-    if (status != OL_OK) raise_result(L, member, error.message);
-    if (!member) return 0;
+    if (status != OL_OK) raise_result(L, e, member, error.message);
+    if (!member) break;
     call_rule(L, e, member);
-    ol_symbol result = check_result(L, member);
+    ol_symbol result = check_result(L, e, member);
     status = ol_graph_store(&error, e->tracer->graph, 0, result);
-    if (status != OL_OK) raise_result(L, member, error.message);
+    if (status != OL_OK) raise_result(L, e, member, error.message);
     status = ol_step_record(&error, e->step, cache, e->tracer->graph, e->tracer->by_shape);
-    if (status != OL_OK) raise_result(L, member, error.message);
+    if (status != OL_OK) raise_result(L, e, member, error.message);
     lua_settop(L, LABEL);
   }
+  lua_pushboolean(L, ol_program_cache_read(cache).restless);
+  return 1;
 }
 
 /* prepare(measure, infinity, max_norm): the norm where it was measured. */
@@ -217,8 +235,9 @@ static void make_engine(lua_State *L) {
 
 void ol_open_step(lua_State *L) {
   static const luaL_Reg functions[] = {
-    { "transact", transact }, { "collect", collect }, { "trace", trace }, { "prepare", prepare },
-    { "commit", commit },     { "program", program }, { NULL, NULL }
+    { "transact", transact }, { "collect", collect }, { "collect_updated", collect_updated },
+    { "trace", trace },       { "prepare", prepare }, { "commit", commit },
+    { "program", program },   { NULL, NULL },
   };
   make_engine(L);
   luaL_setfuncs(L, functions, 1);

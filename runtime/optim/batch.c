@@ -35,20 +35,30 @@ static void sort(ol_step *step, int64_t begin, int64_t end) {
 
 #define AHEAD 8 /* members whose gradient is asked for while others are looked at */
 
-ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
+static ol_status collect(ol_error *error, ol_step *step, ol_group *group, bool updates,
+                         int64_t *count) {
   OL_TRY(ol_list_reserve(error, &step->entries, group->count, sizeof(ol_entry)));
   int64_t begin = step->entries.count;
   ol_group_look_again(group);
   for (int64_t i = 0; i < group->count; i++) {
     ol_member *m = &group->member[i];
     if (i + AHEAD < group->count) __builtin_prefetch(&m[AHEAD].param->has_grad);
-    if (!ol_member_is_present(m)) continue;
+    if (updates ? !ol_member_is_present(m) : m->steps == 0) continue;
     *entry_at(step, step->entries.count++) = (ol_entry){ .member = m, .made = m->made };
   }
   sort(step, begin, step->entries.count);
   step->group = group;
+  step->updates = updates;
   *count = step->entries.count - begin;
   return OL_OK;
+}
+
+ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
+  return collect(error, step, group, true, count);
+}
+
+ol_status ol_step_collect_updated(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
+  return collect(error, step, group, false, count);
 }
 
 ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol_member **out) {

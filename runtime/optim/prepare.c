@@ -11,17 +11,20 @@ static ol_status check_gradient(ol_error *error, const ol_member *m) {
                  ol_dtype_name(param->dtype), ol_shape_text(&param->shape, own));
 }
 
-/* Finds, or makes, contiguous elements of a member's parameter and gradient. */
+/* Finds, or makes, contiguous elements of a member's parameter. */
+static ol_status look_up_param(ol_error *error, ol_entry *entry) {
+  ol_member *m = entry->member;
+  if (!ol_tensor_is_contiguous(m->param)) OL_TRY(ol_tensor_clone(error, m->param, &entry->packed));
+  m->param_data = ol_tensor_data(entry->packed ? entry->packed : m->param);
+  return OL_OK;
+}
+
+/* The same of its parameter and gradient. */
 static ol_status look_up(ol_error *error, ol_entry *entry) {
   ol_member *m = entry->member;
-  ol_tensor *param = m->param;
   OL_TRY(check_gradient(error, m));
-  if (!ol_tensor_is_contiguous(param)) {
-    OL_TRY(ol_tensor_clone(error, param, &entry->packed));
-    param = entry->packed;
-  }
+  OL_TRY(look_up_param(error, entry));
   OL_TRY(ol_tensor_contiguous(error, m->param->grad, &entry->grad));
-  m->param_data = ol_tensor_data(param);
   m->grad_data = ol_tensor_data(entry->grad);
   if (m->place < 0 || entry->packed || entry->grad != m->param->grad) return OL_OK;
   ol_release(m->seen);
@@ -30,15 +33,19 @@ static ol_status look_up(ol_error *error, ol_entry *entry) {
   return OL_OK;
 }
 
-static ol_status prepare_entry(ol_error *error, ol_group *group, ol_entry *entry) {
+static ol_status prepare_entry(ol_error *error, ol_group *group, ol_entry *entry, bool updates) {
   ol_member *m = entry->member;
-  if (m->seen != m->param->grad) OL_TRY(look_up(error, entry));
+  if (!updates && !m->seen)
+    OL_TRY(look_up_param(error, entry));
+  else if (updates && m->seen != m->param->grad)
+    OL_TRY(look_up(error, entry));
   return ol_member_grow(error, group, m);
 }
 
 static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_batch *batch) {
   for (int64_t i = batch->begin; i < batch->end; i++)
-    OL_TRY(prepare_entry(error, batch->group, ol_list_at(&step->entries, ol_entry, i)));
+    OL_TRY(
+        prepare_entry(error, batch->group, ol_list_at(&step->entries, ol_entry, i), step->updates));
   return OL_OK;
 }
 

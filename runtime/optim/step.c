@@ -47,7 +47,7 @@ void ol_step_commit(ol_step *step) {
   ol_machine_commit(step->machine);
   for (int64_t i = 0; i < step->entries.count; i++) {
     const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
-    entry->member->steps++;
+    if (step->updates) entry->member->steps++;
     if (entry->packed) /* cannot fail: the copy has the parameter's shape and dtype */
       (void)ol_tensor_copy(&unused, entry->member->param, entry->packed);
     else

@@ -51,6 +51,7 @@ typedef struct ol_step {
   ol_list entries, batches, numbers; /* of ol_entry, ol_batch, double */
   ol_list runs, arrays, inputs;      /* of ol_run, void *, ol_norm_input */
   ol_group *group;                   /* whose members are being traced */
+  bool updates;                      /* gradients are used, and updates counted */
   int64_t next;                      /* the first entry without a batch */
   int64_t until;                     /* end of the batch that is being traced, at most */
   double norm;                       /* of the last step that measured it */
@@ -66,6 +67,10 @@ void ol_step_free(ol_step *step);
 /* Adds the members of a group whose gradient is present; *count of them. The group's members must
  * all have a batch before the next group is added. */
 ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count);
+
+/* The same for a rule that changes the form of parameters and is no update: adds the members that
+ * were updated at least once. Gradients are not read, and nothing is counted. */
+ol_status ol_step_collect_updated(ol_error *error, ol_step *step, ol_group *group, int64_t *count);
 
 /* Begins graph for the next batch: operand 0 is the parameter, 1 the gradient, 2 … its slots.
  * *out is one of its members (on failure too), or NULL when all have a batch. */

@@ -14,7 +14,7 @@ local Class = {}
 Class.__index = Class
 Class.__name = "optimizer class"
 
-local PROGRAMS = 64 -- compiled ones that a class keeps
+local PROGRAMS = 256 -- compiled ones that a class keeps
 
 local fields = { "accepts", "after", "before", "doc", "eval", "group", "hyper", "name", "state", "train", "update" }
 local is_field = {}
@@ -108,6 +108,7 @@ local function define(definition)
     self.layout = slots.layout(name, definition.state == nil and {} or definition.state)
   end
   self.cache = core.cache(PROGRAMS)
+  self.definition = definition
   return self
 end
 

@@ -8,16 +8,18 @@ local params = require "optlua.optim.params"
 
 local schema = { norm_type = { default = 2, choices = { 2, math.huge } } }
 
+-- The tensors, each once, and their names.
 local function read(given)
-  if optlua.is_tensor(given) then return { given } end
-  local list, problem = params.list(given, 1)
+  local list, problem = params.list(optlua.is_tensor(given) and { given } or given, 1)
   if problem then blame("clip_grad_norm_: " .. problem) end
-  local tensors, seen = {}, {}
+  local tensors, names, seen = {}, {}, {}
   for _, entry in ipairs(list) do
-    if not seen[entry[2]] then tensors[#tensors + 1] = entry[2] end
-    seen[entry[2]] = true
+    if not seen[entry[2]] then
+      tensors[#tensors + 1], names[#names + 1] = entry[2], entry[1]
+      seen[entry[2]] = true
+    end
   end
-  return tensors, list
+  return tensors, names
 end
 
 --- Scales the gradients of parameters (a module, an iterator, a list, or one tensor) down so that their
@@ -33,10 +35,10 @@ local function clip_grad_norm_(parameters, max_norm, opts)
   local limit, problem = options.value("max_norm", max_norm, { required = true, type = "number", min = 0 })
   problems[#problems + 1] = problem
   if #problems > 0 then blame("clip_grad_norm_: " .. problems[1]) end
-  local tensors = read(parameters)
+  local tensors, names = read(parameters)
   local norm, culprit = core.norm(tensors, checked.norm_type == math.huge)
   if culprit then
-    blame(("clip_grad_norm_: the gradient of parameter %d of %d is not finite; gradients are as they were"):format(culprit, #tensors))
+    blame(("clip_grad_norm_: the gradient of parameter '%s' is not finite; nothing was changed"):format(names[culprit]))
   end
   core.clip(tensors, norm, limit)
   return norm

@@ -158,7 +158,7 @@ local function add_optimizers(self, groups)
     local inner = self._inner[group.class]
     if not inner then
       inner = setmetatable({ class = group.class, _defaults = {} }, Optimizer)
-      inner:init(group.class.name)
+      inner:_init(group.class.name)
       inner._clock = self._clock
       self._inner[group.class] = inner
       table.insert(self.optimizers, inner)
@@ -193,7 +193,7 @@ end
 
 local function begin(class, parts)
   local self = setmetatable({ optimizers = {}, model_parts = {}, _inner = {} }, class)
-  Optimizer.init(self, "optim.container")
+  Optimizer._init(self, "optim.container")
   local read, problem = read_parts(parts)
   local list
   if read then list, problem = list_parameters(read) end
@@ -203,8 +203,8 @@ local function begin(class, parts)
 end
 
 local function finish(self, plans, problems)
-  self:check_plans(plans, problems)
-  add_optimizers(self, self:adopt(plans))
+  self:_check(plans, problems)
+  add_optimizers(self, self:_adopt(plans))
   return self
 end
 
@@ -263,7 +263,7 @@ function Container:add_group(given)
   for key, value in pairs(given) do
     if key ~= "class" then rest[key] = value end
   end
-  local plan, problems = self:plan_more(class, rest)
+  local plan, problems = self:_plan(class, rest)
   finish(self, { plan }, problems)
 end
 

@@ -86,6 +86,7 @@ function Group.new(plan, clock)
   self.assigned = {} -- of scheduled ones: whether the base was set since
   self.last = "none" -- its last update: "none", "loaded" (before it was saved), "used"
   self.updates = 0 -- of the group
+  self.mode = "train" -- the form of the parameters, of classes that have two
   self.numbers = {}
   for name, value in pairs(class.numbers) do self.numbers[name] = value end
   self.has_numbers = next(class.numbers) ~= nil or class.before ~= nil or class.after ~= nil
@@ -169,8 +170,9 @@ end
 ---@param numbers table<string, number>
 ---@param own integer updates of the group
 ---@param updates integer updates of the clock
-function Group:load(base, numbers, own, updates)
-  self.base, self.numbers, self.updates = base, numbers, own
+---@param mode string
+function Group:load(base, numbers, own, updates, mode)
+  self.base, self.numbers, self.updates, self.mode = base, numbers, own, mode
   self.last = updates > 0 and "loaded" or "none"
   for name, value in pairs(base) do
     self.values[name], self.assigned[name] = value, false
@@ -213,6 +215,12 @@ function Group:stage(updates)
   if is_stale(self) then ask_states(self) end
 end
 
+local function note_restless(class)
+  class.noted = true
+  io.stderr:write(("optlua: the rule of %s is another one at each step, and compiled each time: its operations or "
+    .. "their order change; only its numbers should\n"):format(class.name))
+end
+
 --- Runs the rule on symbols for the parameters that have a gradient; false when there is none.
 ---@return boolean present
 function Group:trace()
@@ -226,7 +234,21 @@ function Group:trace()
     values.step = self.updates + 1
     class.before(self.writable, self.h)
   end
-  trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
+  local restless = trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
+  if restless and not class.noted then note_restless(class) end
+  return true
+end
+
+--- Runs a named rule on symbols for the parameters that were updated; false when there is none.
+---@param rule function (p, s, h, group)
+---@return boolean present
+function Group:trace_form(rule)
+  local class, values = self.class, self.values
+  for _, schedule in ipairs(self.schedules) do values[schedule.name] = self:read(schedule.name) end
+  if is_stale(self) then ask_states(self) end
+  if core.collect_updated(self.handle) == 0 then return false end
+  for name, value in next, self.numbers do self.staged[name] = value end
+  trace(self.handle, class.cache, rule, self.h, values, self.readable, class.number_slots, self.label)
   return true
 end
 

@@ -11,6 +11,7 @@ local definition = require "optlua.optim.class"
 local Optimizer = require "optlua.optim.optimizer"
 local params = require "optlua.optim.params"
 local scheduler = require "optlua.optim.scheduler"
+local transform = require "optlua.optim.transform"
 
 local optim = {}
 for name, operation in pairs(core.operations) do optim[name] = operation end
@@ -19,6 +20,7 @@ definition.Class.__call = Optimizer.new
 
 optim.define = definition.define
 optim.is_class = definition.is_class
+optim.transform = transform
 optim.container = Container
 optim.Container = Container
 optim.Optimizer = Optimizer

@@ -82,7 +82,7 @@ end
 --- Gives an object what an optimizer has: no groups yet, a clock, no clipping.
 ---@param self table
 ---@param name string for messages
-function Optimizer.init(self, name)
+function Optimizer._init(self, name)
   self._name = name
   self._groups, self._clock, self._clip = {}, { updates = 0 }, {}
   self._followers = {} -- schedulers that groups to come will follow
@@ -92,7 +92,7 @@ end
 --- Adds groups that were planned; all are made before any is added.
 ---@param self table
 ---@param plans table[]
-function Optimizer.adopt(self, plans)
+function Optimizer._adopt(self, plans)
   local made = {}
   for i, plan in ipairs(plans) do made[i] = Group.new(plan, self._clock) end
   for _, group in ipairs(made) do
@@ -126,7 +126,7 @@ end
 ---@param self table
 ---@param plans table[]
 ---@param problems string[]
-function Optimizer.check_plans(self, plans, problems)
+function Optimizer._check(self, plans, problems)
   problems[#problems + 1] = name_clash(self._groups, plans)
   problems[#problems + 1] = params.clash(entries_of(self._groups, plans))
   if #problems > 0 then blame(("%s: %s"):format(self._name, table.concat(problems, "\n" .. self._name .. ": "))) end
@@ -179,15 +179,15 @@ end
 ---@return optlua.optim.Optimizer
 function Optimizer.new(class, given, opts)
   local self = setmetatable({ class = class }, Optimizer)
-  Optimizer.init(self, class.name)
+  Optimizer._init(self, class.name)
   if given == nil then blame(class.name .. ": parameters expected: a module, an iterator, a list, or groups") end
   if opts ~= nil and type(opts) ~= "table" then
     blame(("%s: hyperparameters are a table, not a %s"):format(class.name, type(opts)))
   end
   local plans, problems = plan_all(class, given, opts or {})
   self._defaults = opts or {}
-  self:check_plans(plans, problems)
-  self:adopt(plans)
+  self:_check(plans, problems)
+  self:_adopt(plans)
   return self
 end
 
@@ -197,7 +197,7 @@ end
 ---@param given table
 ---@return table? plan
 ---@return string[] problems
-function Optimizer.plan_more(self, class, given)
+function Optimizer._plan(self, class, given)
   return plan_group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
 end
 
@@ -206,9 +206,9 @@ end
 ---@param given table
 function Optimizer:add_group(given)
   if not is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
-  local plan, problems = self:plan_more(self.class, given)
-  self:check_plans({ plan }, problems)
-  self:adopt({ plan })
+  local plan, problems = self:_plan(self.class, given)
+  self:_check({ plan }, problems)
+  self:_adopt({ plan })
 end
 
 -- Use --------------------------------------------------------------------------------------------------
@@ -229,6 +229,32 @@ function Optimizer:zero_grad()
   local groups = self._groups
   for i = 1, #groups do groups[i].handle:zero_grad() end
 end
+
+--- Runs a named rule of its class, on the parameters that were updated at least once. In a container: of
+--- each class that has it.
+---@param name string
+function Optimizer:run(name)
+  local known = {}
+  for _, group in ipairs(self._groups) do
+    for rule in pairs(group.class.rules) do known[rule] = true end
+  end
+  if not known[name] then blame(("%s: run: %s"):format(self._name, options.unknown("rule", name, options.names(known)))) end
+  if name == "eval" or name == "train" then return self[name](self) end
+  transaction.run(self, name)
+end
+
+local function change_form(self, mode)
+  transaction.run(self, mode)
+  for _, group in ipairs(self._groups) do
+    if group.class.rules[mode] then group.mode = mode end
+  end
+end
+
+--- Gives parameters the form for evaluation, where the class has one; nothing otherwise.
+function Optimizer:eval() change_form(self, "eval") end
+
+--- Gives parameters the form for training, where the class has two; nothing otherwise.
+function Optimizer:train() change_form(self, "train") end
 
 --- What happened: `updates`, the number of committed steps; `grad_norm`, the norm of all gradients before
 --- clipping (of the last step where it was measured there, else of the gradients that are present);

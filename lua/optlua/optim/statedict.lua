@@ -1,7 +1,8 @@
 --- statedict: what an optimizer saves, and how it is loaded: by name, all or nothing.
 --
 --   class.<group>              the name of the class
---   group.<group>.<name>       base values of hyperparameters, numbers of the group, its count `step`
+--   group.<group>.<name>       base values of hyperparameters, numbers of the group, its count `step`,
+--                              and the `mode`, train or eval, of a class that has both forms
 --   state.<parameter>.step     how often the parameter was updated
 --   state.<parameter>.<slot>   a tensor; present once there was an update
 --   updates                    committed steps: the clock of schedules
@@ -18,6 +19,7 @@ local function save_group(state, group)
   for _, name in ipairs(group.class.hyper_names) do state[prefix .. name] = hyper.thaw(group.base[name]) end
   for _, name in ipairs(group.class.number_names) do state[prefix .. name] = group.numbers[name] end
   state[prefix .. "step"] = group.updates
+  if group.class.rules.eval then state[prefix .. "mode"] = group.mode end
   for i, name in ipairs(group.names) do
     local steps, tensors = group.handle:state(i)
     state["state." .. name .. ".step"] = steps
@@ -84,6 +86,14 @@ local function read_numbers(reader, group)
   return numbers
 end
 
+local function read_mode(reader, group)
+  if not group.class.rules.eval then return "train" end
+  local key = ("group.%s.mode"):format(group.name)
+  local mode = reader:take(key)
+  if mode ~= nil and mode ~= "train" and mode ~= "eval" then reader:complain("%s: train or eval expected, got %s", key, tostring(mode)) end
+  return mode
+end
+
 local function describe(dtype, shape) return ("%s (%s)"):format(dtype, table.concat(shape, ", ")) end
 
 local function read_slot(reader, key, slot, param)
@@ -116,6 +126,7 @@ end
 
 local function read_group(reader, group)
   local plan = { group = group, base = read_hyper(reader, group), numbers = read_numbers(reader, group), params = {} }
+  plan.mode = read_mode(reader, group)
   plan.updates = reader:count(("group.%s.step"):format(group.name))
   local class = reader:take("class." .. group.name)
   if class ~= nil and class ~= group.class.name then
@@ -158,7 +169,7 @@ local function apply(plan, updates)
   local group = plan.group
   group.handle:exchange(plan.twin)
   group:set_layouts(plan.layouts, plan.of_shape, plan.reads)
-  group:load(plan.base, plan.numbers, plan.updates, updates)
+  group:load(plan.base, plan.numbers, plan.updates, updates, plan.mode)
 end
 
 --- Loads a state that `save` gave: for the same parameters, groups and classes, in whatever order. All

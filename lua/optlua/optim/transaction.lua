@@ -14,6 +14,10 @@ local function trace(self)
   local groups, updates, any = self._groups, self._clock.updates, false
   for i = 1, #groups do
     local group = groups[i]
+    if group.mode ~= "train" then
+      error(("%s: its parameters are of the form for evaluation; call train() of the optimizer before a step")
+        :format(group.label), 0)
+    end
     stage(group, updates)
     any = trace_group(group) or any
   end
@@ -37,7 +41,7 @@ local function commit(self, norm)
   self._norm = norm
 end
 
-local function run(self)
+local function take(self)
   if not trace(self) then return end
   commit(self, prepare(self))
   local groups = self._groups
@@ -46,8 +50,25 @@ local function run(self)
   end
 end
 
+local function run_form(self, name)
+  local any = false
+  for _, group in ipairs(self._groups) do
+    local rule = group.class.rules[name]
+    if rule and group.mode ~= name then any = group:trace_form(rule) or any end
+  end
+  if not any then return end
+  prepare_step(false)
+  commit_step()
+end
+
+--- Runs a named rule of the groups whose class has it; `eval` and `train` only where the parameters are
+--- not of that form already.
+---@param self table
+---@param name string
+local function run(self, name) transact(run_form, self, name) end
+
 --- Takes one step. Where no gradient is present, nothing happens and nothing is counted.
 ---@param self { _groups: optlua.optim.Group[], _clock: { updates: integer }, _clip: table }
-local function step(self) transact(run, self) end
+local function step(self) transact(take, self) end
 
-return { step = step }
+return { step = step, run = run }

@@ -1,0 +1,80 @@
+--- transform: makes a class from a class, by a rule around its rule.
+local blame = require "optlua.optim.blame"
+local definition = require "optlua.optim.class"
+
+-- One table of what the inner and the outer class declare; a name that both use is an error.
+local function merge(what, field, inner, outer)
+  local both = {}
+  for name, value in pairs(inner or {}) do both[name] = value end
+  for name, value in pairs(outer or {}) do
+    if both[name] ~= nil then
+      blame(("%s: %s.%s: the inner class has one of that name"):format(what, field, tostring(name)))
+    end
+    both[name] = value
+  end
+  return both
+end
+
+local function evaluate(state, shape, h)
+  if type(state) == "function" then return state(shape, h) end
+  return state
+end
+
+local function merge_states(what, inner, outer)
+  if type(inner) ~= "function" and type(outer) ~= "function" then return merge(what, "state", inner, outer) end
+  return function(shape, h)
+    local copy = table.move(shape, 1, #shape, 1, {})
+    return merge(what, "state", evaluate(inner, shape, h), evaluate(outer, copy, h))
+  end
+end
+
+local function both(first, second)
+  if not (first and second) then return first or second end
+  return function(...)
+    first(...)
+    second(...)
+  end
+end
+
+local function merge_accepts(inner, outer)
+  if not outer then return inner.accepts end
+  local probe = definition.define { name = inner.name, accepts = outer, update = inner.update }
+  return function(tensor, name)
+    local why = inner:refuses(tensor, name) or probe:refuses(tensor, name)
+    return why == nil, why
+  end
+end
+
+local function wrap(inner, outer)
+  return function(p, g, s, h, group)
+    local function inner_update(p2, g2) return inner(p2, g2, s, h, group) end
+    return outer(p, g, s, h, inner_update, group)
+  end
+end
+
+--- Makes a class from a class. The fields are those of `define`; `update` is (p, g, s, h, inner_update,
+--- group), and inner_update(p, g) is the inner rule, on any gradient. Hyperparameters, states and numbers
+--- of the group are those of both; no name may be in both.
+---@param inner optlua.optim.Class
+---@param outer table
+---@return optlua.optim.Class
+local function transform(inner, outer)
+  if not definition.is_class(inner) then blame("optim.transform: a class expected, got " .. type(inner)) end
+  if type(outer) ~= "table" then blame("optim.transform: a table expected, got " .. type(outer)) end
+  local what, result = tostring(outer.name or "optim.transform"), {}
+  local base = inner.definition
+  for field, value in pairs(base) do result[field] = value end
+  for field, value in pairs(outer) do result[field] = value end
+  result.hyper = merge(what, "hyper", base.hyper, outer.hyper)
+  result.group = merge(what, "group", base.group, outer.group)
+  result.state = merge_states(what, base.state, outer.state)
+  result.before = both(base.before, outer.before)
+  result.after = both(base.after, outer.after)
+  result.accepts = merge_accepts(inner, outer.accepts)
+  result.doc = outer.doc
+  if type(outer.update) == "function" then result.update = wrap(inner.update, outer.update) else result.update = outer.update end
+  if outer.name == nil then result.name = nil end
+  return definition.define(result)
+end
+
+return transform
