@@ -1,6 +1,4 @@
 /* state: the slots of members: made, looked at, dropped, restored. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "optim/group.h"
 
@@ -46,7 +44,8 @@ static ol_status find_slab(ol_error *error, ol_group *group, const ol_member *me
   return OL_OK;
 }
 
-/* Gives a slot its memory: all zeros. */
+/* Gives a slot its memory: zeros, unless it is a place in a slab where a slot that begins otherwise
+ * was made and dropped. */
 static ol_status place_slot(ol_error *error, ol_group *group, const ol_member *member, int slot,
                             ol_slot *out) {
   int64_t numel;
@@ -59,7 +58,6 @@ static ol_status place_slot(ol_error *error, ol_group *group, const ol_member *m
   OL_TRY(find_slab(error, group, member, slot, &out->storage));
   (void)ol_retain(out->storage);
   out->offset = member->place * (int64_t)element;
-  memset((char *)out->storage->data + out->offset, 0, (size_t)numel * element);
   return OL_OK;
 }
 
