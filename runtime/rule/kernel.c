@@ -143,14 +143,14 @@ static size_t take(size_t *end, size_t size) {
   return begin;
 }
 
-ol_layout ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width) {
+ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width) {
   size_t end = 0, bands = 0, slots = (size_t)pass->slots;
   const ol_shape *shape = &code->shape[pass->shape];
   for (int i = 0; i < pass->accesses; i++)
     if (pass->access[i].layout == OL_ACCESS_TURNED)
       bands += width * BAND * (size_t)(shape->size[1] + BAND);
   take(&end, width * TILE * (size_t)pass->tiles);
-  ol_layout layout = {
+  ol_scratch layout = {
     .lanes = take(&end, sizeof(double[OL_LANES]) * (size_t)pass->accumulators),
     .numbers = take(&end, width * OL_FORM_NUMBERS * (size_t)pass->instructions),
     .base = take(&end, sizeof(void *) * slots),

@@ -21,12 +21,12 @@ typedef struct ol_work {
 } ol_work;
 
 /* Where a pass keeps what in its scratch memory: offsets in bytes; tiles are at 0. */
-typedef struct ol_layout {
+typedef struct ol_scratch {
   size_t lanes, numbers, base, at, band, band_row, size;
-} ol_layout;
+} ol_scratch;
 
 /* width: bytes of an element of the arithmetic. */
-ol_layout ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width);
+ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width);
 
 /* Bytes of scratch memory that passes of this code need on each thread. */
 size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype);

@@ -37,7 +37,7 @@ TARGET static void NAME(begin_slots)(NAME(state) * s) {
 
 TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
   const ol_pass *pass = work->pass;
-  ol_layout layout = ol_kernel_layout(work->code, pass, sizeof(T));
+  ol_scratch layout = ol_kernel_layout(work->code, pass, sizeof(T));
   char *scratch = work->scratch;
   *s = (NAME(state)){ .work = work,
                       .tile = (void *)scratch,
