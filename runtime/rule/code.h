@@ -102,7 +102,6 @@ typedef struct ol_product {
 typedef struct ol_code {
   int passes, number_ops, products, buffers, totals, shapes;
   int numbers;   /* arguments and computed */
-  int tiles;     /* the most that a pass uses */
   ol_pass *pass; /* by level */
   ol_number_op *number_op;
   ol_product *product;

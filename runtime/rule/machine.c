@@ -1,7 +1,6 @@
 /* machine: cuts runs into pieces, level by level, and shares them among threads. */
 #include "rule/machine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

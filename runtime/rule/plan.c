@@ -158,7 +158,7 @@ int ol_plan_roots(const ol_plan *plan, ol_pass_key key, ol_root roots[OL_ROOTS])
   return count;
 }
 
-/* Old values that a pass reads: calls `late` for operands whose store would come too early. */
+/* Looks for old values that a pass reads, and pushes their stores behind it. */
 typedef struct reader {
   ol_plan *plan;
   ol_pass_key key;
@@ -166,7 +166,8 @@ typedef struct reader {
   bool changed;
 } reader;
 
-/* The last reader of operand `i` works at key.level; beside it means in another pass or order. */
+/* The old value of operand i is read at key.level: by the pass that would overwrite it, element by
+ * element, or beside it, in another pass or order. */
 static void read_old(reader *r, int i, bool beside) {
   ol_plan *plan = r->plan;
   int first = r->key.level + (beside ? 1 : 0);

@@ -26,6 +26,8 @@ static void destroy(ol_object *object) {
 /* Passes: for each level first those that write arrays, shape by shape, then reductions over a
  * dimension. */
 
+enum { KEYS = OL_GRAPH_NODES + OL_GRAPH_SHAPES * OL_GRAPH_OPERANDS };
+
 static int pass_keys(const ol_plan *plan, ol_pass_key *keys) {
   int count = 0;
   const ol_graph *graph = plan->graph;
@@ -45,8 +47,6 @@ static int pass_keys(const ol_plan *plan, ol_pass_key *keys) {
   return count;
 }
 
-enum { KEYS = OL_GRAPH_NODES + OL_GRAPH_SHAPES * OL_GRAPH_OPERANDS };
-
 static ol_status make_passes(ol_error *error, const ol_plan *plan, ol_code *code) {
   ol_pass_key keys[KEYS];
   ol_root roots[OL_ROOTS];
@@ -57,7 +57,6 @@ static ol_status make_passes(ol_error *error, const ol_plan *plan, ol_code *code
     int wanted = ol_plan_roots(plan, keys[i], roots);
     OL_TRY(ol_schedule(error, plan, keys[i], roots, wanted, &code->pass[i]));
     code->passes++;
-    if (code->pass[i].tiles > code->tiles) code->tiles = code->pass[i].tiles;
   }
   return OL_OK;
 }
@@ -158,31 +157,45 @@ static void touch(ol_program *self, int array, bool write) {
     self->reads |= UINT32_C(1) << array;
 }
 
-/* In a pass each array counts once for all reads and once for all writes. An array that the pass
- * writes before it reads it back is not read from memory. */
+static int slot_array(const ol_pass *pass, int slot) {
+  return pass->slot[slot].kind == OL_SLOT_ARRAY ? pass->slot[slot].index : -1;
+}
+
+/* The array that an instruction reads as input k, or -1. */
+static int array_read(const ol_pass *pass, const ol_instruction *op, int k) {
+  if (op->code == OL_CODE_LOAD) return pass->access[op->in[0]].array;
+  if (op->code == OL_CODE_REDUCE) k = 0;
+  return slot_array(pass, op->in[k]);
+}
+
+/* The array that it writes, or -1. */
+static int array_written(const ol_pass *pass, const ol_instruction *op) {
+  if (op->code == OL_CODE_REDUCE) return -1;
+  if (op->code == OL_CODE_STORE) return pass->access[op->out].array;
+  return slot_array(pass, op->out);
+}
+
+/* In a pass each array counts once for all reads and once for all writes. What is written and then
+ * read back comes from the cache. */
 static void touch_arrays(ol_program *self, const ol_pass *pass) {
-  bool read[2 * OL_GRAPH_NODES] = { false }, written[2 * OL_GRAPH_NODES] = { false };
+  bool read[OL_GRAPH_OPERANDS + OL_GRAPH_NODES] = { false };
+  bool written[OL_GRAPH_OPERANDS + OL_GRAPH_NODES] = { false };
   for (int i = 0; i < pass->instructions; i++) {
-    const ol_instruction *op = &pass->instruction[i];
     for (int k = 0; k < OL_FORM_ARRAYS; k++) {
-      bool access = op->code == OL_CODE_LOAD;
-      const ol_pass_slot *slot = &pass->slot[access ? 0 : op->in[k]];
-      if (op->code == OL_CODE_REDUCE && k > 0) continue;
-      if (!access && slot->kind != OL_SLOT_ARRAY) continue;
-      int array = access ? pass->access[op->in[0]].array : slot->index;
-      if (!read[array] && !written[array]) touch(self, array, false);
+      int array = array_read(pass, &pass->instruction[i], k);
+      if (array < 0 || read[array] || written[array]) continue;
+      touch(self, array, false);
       read[array] = true;
     }
-    if (op->code == OL_CODE_REDUCE) continue;
-    bool store = op->code == OL_CODE_STORE;
-    if (!store && pass->slot[op->out].kind != OL_SLOT_ARRAY) continue;
-    int array = store ? pass->access[op->out].array : pass->slot[op->out].index;
-    if (!written[array]) touch(self, array, true);
+    int array = array_written(pass, &pass->instruction[i]);
+    if (array < 0 || written[array]) continue;
+    touch(self, array, true);
     written[array] = true;
   }
-  bool reads_array = pass->dim >= 0 && pass->slot[pass->result].kind == OL_SLOT_ARRAY;
-  if (reads_array) touch(self, pass->slot[pass->result].index, false);
-  if (pass->dim >= 0) touch(self, pass->target, true);
+  if (pass->dim < 0) return;
+  int array = slot_array(pass, pass->result);
+  if (array >= 0) touch(self, array, false);
+  touch(self, pass->target, true);
 }
 
 /* Whether a number that was reduced is used for anything but totals. */
