@@ -234,7 +234,10 @@ end
 ---@param what any a class, its name, or a list of groups
 ---@param opts? table
 ---@return optlua.optim.Container
-function Container.new(self, parts, what, opts)
+function Container.new(self, parts, what, opts, ...)
+  if select("#", ...) > 0 then
+    blame "optim.container: at most three arguments; the container's options stand in the last one, beside the class's"
+  end
   local new, list = begin(self, parts)
   if type(what) == "table" and not classes.is_class(what) then return of_groups(new, list, what, opts) end
   local class, problem = classes.resolve(what)

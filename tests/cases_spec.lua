@@ -1,0 +1,276 @@
+-- Inputs that broke other systems, with the right answers; numbered as in the list that the project keeps
+-- of them. Neighbouring inputs, which the same mistake would break, stand beside each.
+local optlua = require "optlua"
+local nn, optim = optlua.nn, optlua.optim
+local functional = nn.functional
+
+local function fails(pattern, fn, ...)
+  local ok, message = pcall(fn, ...)
+  assert.is_false(ok, "an error was expected: " .. pattern)
+  assert.is_truthy(tostring(message):find(pattern), ("%q does not match %q"):format(tostring(message), pattern))
+end
+
+--- A parameter with these values and a gradient.
+local function parameter(values, gradient, dtype)
+  local p = optlua.tensor(values, { dtype = dtype or "float64", requires_grad = true })
+  if gradient then p.grad = optlua.full(p.shape, gradient, { dtype = p.dtype }) end
+  return p
+end
+
+local function ids(values) return optlua.tensor(values, { dtype = "int64" }) end
+
+describe("schedules:", function()
+  it("case 7: a lambda that always returns .5 does not overwrite the base", function()
+    local p = parameter({ 1 }, 0)
+    local optimizer = optim.SGD({ p }, { lr = 1 })
+    optim.lr_scheduler(optimizer, function() return 0.5 end)
+    for _ = 1, 4 do
+      optimizer:step()
+      assert.equal(0.5, optimizer.groups[1].lr)
+    end
+  end)
+end)
+
+describe("groups:", function()
+  it("case 15: the same tensor twice is an error, in a list, in groups, and as two views", function()
+    local x = parameter({ 0 }, 1)
+    fails("are the same tensor", optim.SGD, { x, x }, { lr = 0.1 })
+    fails("'a' and 'b'", optim.SGD, { { "a", x }, { "b", x } }, { lr = 0.1 })
+    fails("x", optim.SGD, { { name = "one", params = { { "x", x } } }, { name = "two", params = { { "x2", x } } } })
+    local base = optlua.zeros(4)
+    local left, right = base:narrow(1, 1, 3), base:narrow(1, 2, 3)
+    left.requires_grad, right.requires_grad = true, true
+    fails("memory", optim.SGD, { left, right }, { lr = 0.1 })
+    assert.equal(0, x[1]:item())
+  end)
+
+  it("case 16: a tied weight in two modules decays once", function()
+    local Tied = nn.class "Tied"
+    function Tied:init()
+      self.a = nn.Linear(1, 1, { bias = false, dtype = "float64" })
+      self.b = nn.Linear(1, 1, { bias = false, dtype = "float64" })
+      self.b.weight = self.a.weight
+    end
+    for _, build in ipairs { optim.AdamW, function(model, options) return optim.container(model, optim.AdamW, options) end } do
+      local model = Tied()
+      optlua.no_grad(function() model.a.weight:fill_(1) end)
+      model.a.weight.grad = optlua.zeros({ 1, 1 }, { dtype = "float64" })
+      build(model, { lr = 0.1, weight_decay = 0.1 }):step()
+      assert.near(0.99, model.b.weight:item(), 1e-15)
+    end
+  end)
+
+  it("case 18: parameters in no order are refused", function()
+    local model = nn.Linear(2, 2)
+    fails("no order", optim.SGD, pairs(model:state_dict()), { lr = 0.1 })
+    fails("no order", optim.SGD, { weight = model.weight, bias = model.bias }, { lr = 0.1 })
+  end)
+
+  it("case 19: no parameters, and empty groups, save and load", function()
+    local empty = optim.AdamW({}, { lr = 0.1 })
+    empty:step()
+    local again = optim.AdamW({}, { lr = 0.2 })
+    again:load_state_dict(empty:state_dict())
+    assert.equal(0.1, again.groups[1].lr)
+    local p = parameter({ 1 }, 1)
+    local function build()
+      return optim.SGD({ { name = "none", params = {} }, { name = "all", params = { { "p", p } } } }, { lr = 0.1, momentum = 0.9 })
+    end
+    local optimizer = build()
+    optimizer:step()
+    build():load_state_dict(optimizer:state_dict())
+  end)
+
+  it("case 20: roles keep norms and biases from the decaying group, each name once", function()
+    local Net = nn.class "Net"
+    function Net:init()
+      self.a = nn.Linear(2, 2)
+      self.ln = nn.LayerNorm(2)
+    end
+    local optimizer = optim.container(Net(), {
+      { name = "no_decay", match = { role = { "bias", "norm" } }, class = optim.AdamW, weight_decay = 0 },
+      { name = "decay", match = "*", class = optim.AdamW, weight_decay = 0.1 },
+    })
+    assert.same({ "a.bias", "ln.weight", "ln.bias" }, { table.unpack(optimizer.groups.no_decay.names) })
+    assert.same({ "a.weight" }, { table.unpack(optimizer.groups.decay.names) })
+  end)
+
+  it("case 22: misspelt and out-of-range hyperparameters in a group are errors, as at construction", function()
+    local model = nn.Linear(2, 2)
+    local function group(options)
+      options.name, options.match, options.class = "all", "*", optim.AdamW
+      return function() optim.container(model, { options }) end
+    end
+    fails('"wieght_decay" %(did you mean "weight_decay"', group { wieght_decay = 0.1 })
+    for _, bad in ipairs { { betas = { 1, 0 } }, { lr = -1 }, { weight_decay = -1 }, { eps = -1 }, { lr = 0 / 0 }, { betas = { 0.9 } } } do
+      local name = next(bad)
+      fails(name, group { [name] = bad[name] })
+      fails(name, optim.AdamW, model, { [name] = bad[name] })
+    end
+  end)
+end)
+
+describe("optimizers and clipping:", function()
+  it("case 23: 100 gradients of 1e20 are clipped to .1 each; infinity is an error", function()
+    local p = optlua.zeros({ 100 }, { requires_grad = true })
+    p.grad = optlua.full({ 100 }, 1e20)
+    assert.near(1e21, nn.utils.clip_grad_norm_({ p }, 1), 1e14)
+    for _, g in ipairs(p.grad:totable()) do assert.near(0.1, g, 1e-6) end
+    p.grad = optlua.tensor { math.huge, 1 }:tile { 50 }
+    local before = p.grad:totable()
+    fails("not finite", nn.utils.clip_grad_norm_, { p }, 1)
+    assert.same(before, p.grad:totable())
+    local model = nn.Linear(2, 2, { bias = false })
+    model.weight.grad = optlua.full({ 2, 2 }, math.huge)
+    local weight = model.weight:totable()
+    local optimizer = optim.container(model, optim.SGD, { lr = 1, max_norm = 1 })
+    fails("weight", optimizer.step, optimizer)
+    assert.same(weight, model.weight:totable())
+  end)
+
+  it("case 24: a negative limit is an error; an infinite one only measures", function()
+    local p = parameter({ 3, 4 })
+    p.grad = optlua.tensor({ 3, 4 }, { dtype = "float64" })
+    fails("max_norm", nn.utils.clip_grad_norm_, { p }, -1)
+    fails("max_norm", nn.utils.clip_grad_norm_, { p }, 0 / 0)
+    assert.equal(5, nn.utils.clip_grad_norm_({ p }, math.huge))
+    assert.same({ 3, 4 }, p.grad:totable())
+  end)
+
+  it("case 25: the ∞-norm of nothing is 0", function()
+    assert.equal(0, nn.utils.clip_grad_norm_({}, 1, { norm_type = math.huge }))
+    local p = optlua.zeros({ 0 }, { requires_grad = true })
+    p.grad = optlua.zeros { 0 }
+    assert.equal(0, nn.utils.clip_grad_norm_({ p }, 1, { norm_type = math.huge }))
+    assert.equal(0, nn.utils.clip_grad_norm_({ p }, 1))
+    assert.equal(0, optlua.zeros({ 0 }):norm():item())
+  end)
+
+  it("case 26: sizes 1, 0, 1, 0, and a 0-dimensional parameter with momentum", function()
+    local list = {}
+    for k, n in ipairs { 1, 0, 1, 0 } do
+      list[k] = optlua.ones({ n }, { requires_grad = true })
+      list[k].grad = optlua.ones { n }
+    end
+    optim.SGD(list, { lr = 0.5 }):step()
+    assert.same({ 0.5, 0.5 }, { list[1][1]:item(), list[3][1]:item() })
+    local p = parameter(1, 1)
+    local optimizer = optim.SGD({ p }, { lr = 0.1, momentum = 0.9 })
+    optimizer:step()
+    optimizer:step()
+    assert.near(1 - 0.1 - 0.19, p:item(), 1e-15)
+  end)
+
+  it("case 27: a strided gradient updates as its contiguous copy does", function()
+    local wide = optlua.randn { 4, 6 }
+    local views = { wide:t(), wide:narrow(2, 2, 3), wide:select(1, 2), optlua.ones({ 1 }):expand { 5 } }
+    for _, gradient in ipairs(views) do
+      local function run(g)
+        local p = optlua.ones(g.shape, { requires_grad = true })
+        p.grad = g
+        optim.AdamW({ p }, { lr = 0.1 }):step()
+        return p:totable()
+      end
+      assert.same(run(gradient:contiguous()), run(gradient))
+    end
+  end)
+
+  it("case 30: decay without a gradient's push; an absent gradient changes nothing", function()
+    for _, class in ipairs { optim.SGD, optim.AdamW } do
+      local p = parameter({ 1 }, 0)
+      local optimizer = class({ p }, { lr = 0.1, weight_decay = 0.1 })
+      optimizer:step()
+      assert.near(0.99, p:item(), 1e-15)
+      optimizer:zero_grad()
+      local before = p:item()
+      optimizer:step()
+      assert.equal(before, p:item())
+    end
+  end)
+
+  it("case 31: Adam's first step, and no 0/0", function()
+    local p = parameter({ 1 }, 1e-3)
+    optim.Adam({ p }, { lr = 1e-3 }):step()
+    assert.near(0.9990000099999, p:item(), 1e-13)
+    local still = parameter({ 1 }, 0)
+    optim.Adam({ still }, { lr = 1e-3 }):step()
+    assert.equal(1, still:item())
+  end)
+end)
+
+describe("losses and layers:", function()
+  it("case 33: every target ignored gives 0 and a zero gradient", function()
+    local logits = optlua.randn({ 3, 4 }, { requires_grad = true })
+    local loss = functional.cross_entropy(logits, ids { -100, -100, -100 })
+    assert.equal(0, loss:item())
+    loss:backward()
+    assert.equal(0, logits.grad:abs():max():item())
+    local none = optlua.zeros({ 0, 4 }, { requires_grad = true })
+    assert.equal(0, functional.cross_entropy(none, optlua.zeros({ 0 }, { dtype = "int64" })):item())
+  end)
+
+  it("case 34: label smoothing leaves ignored rows out", function()
+    local logits = optlua.tensor({ { 1, 2, 3 }, { 5, 0, 0 } }, { dtype = "float64" })
+    local loss = functional.cross_entropy(logits, ids { 2, -100 }, { label_smoothing = 0.2 })
+    assert.near(0.6076059644, loss:item(), 1e-10)
+  end)
+
+  it("case 35: a target or an id that does not exist is an error with its position", function()
+    fails("target 3 at position %(2%)", functional.cross_entropy, optlua.zeros(2, 3), ids { 0, 3 })
+    fails("target %-1 at position %(1%)", functional.cross_entropy, optlua.zeros(2, 3), ids { -1, 0 })
+    local table10 = nn.Embedding(10, 2)
+    fails("10.*position 2", table10, ids { 0, 10 })
+    fails("%-1.*position 1", table10, ids { -1 })
+  end)
+
+  it("case 36: layer norm of large close values", function()
+    local out = functional.layer_norm(optlua.tensor { 40000, 40001, 40002, 40003 }, { 4 }):totable()
+    for k, x in ipairs { -1.34163542, -0.44721181, 0.44721181, 1.34163542 } do assert.near(x, out[k], 1e-6) end
+  end)
+
+  it("case 38: dropout at p = 1 and p = 0, and of infinity", function()
+    local x = optlua.ones({ 100 }, { requires_grad = true })
+    local out = functional.dropout(x, 1)
+    out:sum():backward()
+    assert.same({ 0, 0 }, { out:sum():item(), x.grad:abs():sum():item() })
+    assert.is_true(functional.dropout(x, 0):equal(x:detach()))
+    local infinite = optlua.full({ 1000 }, math.huge)
+    for _, value in ipairs(functional.dropout(infinite, 0.5):totable()) do
+      assert.is_true(value == 0 or value == math.huge)
+    end
+  end)
+
+  it("case 39: an embedding's padding row gets no gradient", function()
+    local layer = nn.Embedding(3, 1, { padding_idx = 0 })
+    layer(ids { 0, 1, 0, 2 }):sum():backward()
+    assert.same({ { 0 }, { 1 }, { 1 } }, layer.weight.grad:totable())
+  end)
+
+  it("case 40: sizes that overflow are an error about size", function()
+    for _, shape in ipairs { { 2, 2, 1, 1 << 61 }, { 1 << 62, 4 }, { 1 << 31, 1 << 31, 8 } } do
+      fails("size", optlua.zeros, shape)
+      fails("size", optlua.empty, shape)
+    end
+    fails("size", function() return optlua.zeros(1, 1):expand(1 << 31, 1 << 31):clone() end)
+  end)
+
+  it("case 41: softmax of large values is finite, and of a row of -inf NaN", function()
+    local out = optlua.tensor({ 1e4, 1e4 + 1 }):softmax(1)
+    assert.near(0.26894142, out[1]:item(), 1e-6)
+    assert.near(1, out:sum():item(), 1e-6)
+    for _, x in ipairs(optlua.full({ 3 }, -math.huge):softmax(1):totable()) do assert.is_true(x ~= x) end
+    assert.is_true(optlua.tensor({ 1e4, 1e4 + 1 }):log_softmax(1):isfinite():all():item() == 1)
+  end)
+end)
+
+describe("Lua:", function()
+  it("case 49: 10,000 dropped tensors of 10,000 doubles stay bounded", function()
+    local live = require("optlua.core").hidden.memory
+    local most = 0
+    for _ = 1, 10000 do
+      optlua.zeros({ 10000 }, { dtype = "float64" })
+      most = math.max(most, live().live_bytes)
+    end
+    assert.is_true(most < 64 * 2 ^ 20, ("%d MiB"):format(most // 2 ^ 20))
+  end)
+end)
