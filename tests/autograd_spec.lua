@@ -290,6 +290,20 @@ describe("register_hook", function()
     assert.are.equal(1, count)
   end)
 
+  it("says so when it was registered late and collected with its tensor", function()
+    local w = leaf { 1 }
+    local y
+    do
+      local h = w * 2
+      y = (h * 3):sum()
+      h:register_hook(function() end)
+    end
+    collectgarbage()
+    collectgarbage()
+    fails("register hooks before the tensor is used, or keep it", function() y:backward() end)
+    assert.is_nil(w.grad)
+  end)
+
   it("raises its own error from backward, which then has changed nothing", function()
     local w, v = leaf { 1 }, leaf { 1 }
     w:sum():backward()

@@ -36,7 +36,7 @@ for _, mode in ipairs { "incremental", "generational" } do
       in_mode(mode, function()
         local a = optlua.ones(MIB // 4)
         local t
-        local most = peak(1000, function() t = a + a end)
+        local most = peak(500, function() t = a + a end)
         assert.are.equal(2, t[1]:item())
         assert.is_true(most < 100 * MIB, most / MIB)
       end)
@@ -56,10 +56,10 @@ for _, mode in ipairs { "incremental", "generational" } do
     it("a large heap of Lua's own changes only how often it is traversed", function()
       in_mode(mode, function()
         local heap = {}
-        for i = 1, 200000 do heap[i] = { i } end
-        local most = peak(500, function() return optlua.empty(MIB // 4) end)
+        for i = 1, 100000 do heap[i] = { i } end
+        local most = peak(200, function() return optlua.empty(MIB // 4) end)
         assert.is_true(most < 200 * MIB, most / MIB)
-        assert.are.equal(200000, #heap)
+        assert.are.equal(100000, #heap)
       end)
     end)
   end)
@@ -87,7 +87,7 @@ describe("the collector", function()
   it("may run finalizers that use tensors, in the middle of anything", function()
     local count = 0
     local kept = optlua.ones(4)
-    for _ = 1, 200 do
+    for _ = 1, 60 do
       setmetatable({}, { __gc = function()
         count = count + 1
         local t = (kept + 1):sum()
@@ -98,11 +98,11 @@ describe("the collector", function()
       assert.are.equal(2, (a + a)[{ { 1, 2 } }][1]:item())
     end
     collectgarbage()
-    assert.are.equal(200, count)
+    assert.are.equal(60, count)
   end)
 
   it("survives finalizers that release the operands", function()
-    for _ = 1, 50 do
+    for _ = 1, 20 do
       local a, b = optlua.ones(8), optlua.ones(8)
       setmetatable({}, { __gc = function() debug.getmetatable(a).__gc(a) end })
       collectgarbage "step"

@@ -173,9 +173,9 @@ describe("npy.save", function()
       collectgarbage()
       local before, count = core.hidden.memory().live_blocks, 0
       repeat
-        core.hidden.fail_after(count, false)
+        core.hidden.fail_allocations(count, false)
         local ok = pcall(fn)
-        core.hidden.fail_after(-1)
+        core.hidden.fail_allocations(-1)
         collectgarbage()
         collectgarbage()
         assert.are.equal(before, core.hidden.memory().live_blocks)

@@ -408,9 +408,9 @@ describe("allocations that fail", function()
     collectgarbage()
     local before = core.hidden.memory().live_blocks
     for count = 0, 200 do
-      core.hidden.fail_after(count, false)
+      core.hidden.fail_allocations(count, false)
       local ok, message = pcall(function() fn() end)
-      core.hidden.fail_after(-1)
+      core.hidden.fail_allocations(-1)
       if not ok then assert.matches("out of memory", tostring(message)) end
       collectgarbage()
       collectgarbage()

@@ -1,7 +1,6 @@
-/* build: what this build is, and what it runs on: versions, threads, memory. */
+/* build: what this build is, and what it runs on: versions and threads. */
 #include <lauxlib.h>
 
-#include "base/memory.h"
 #include "base/parallel.h"
 #include "base/vecmath.h"
 #include "base/version.h"
@@ -43,34 +42,10 @@ static int set_num_threads(lua_State *L) {
   return 0;
 }
 
-/* memory(): bytes and blocks that the runtime has allocated now, and since the process began. */
-static int memory(lua_State *L) {
-  ol_memory_stats stats = ol_memory_read();
-  lua_createtable(L, 0, 4);
-  lua_pushinteger(L, stats.live_bytes);
-  lua_setfield(L, -2, "live_bytes");
-  lua_pushinteger(L, stats.live_blocks);
-  lua_setfield(L, -2, "live_blocks");
-  lua_pushinteger(L, stats.total_bytes);
-  lua_setfield(L, -2, "total_bytes");
-  lua_pushinteger(L, stats.total_blocks);
-  lua_setfield(L, -2, "total_blocks");
-  return 1;
-}
-
-/* fail_after(count, persistent): for tests: lets count allocations succeed and fails the next, or
- * all later ones; a negative count ends it. */
-static int fail_after(lua_State *L) {
-  ol_memory_fail_after(luaL_checkinteger(L, 1), lua_toboolean(L, 2));
-  return 0;
-}
-
 void ol_open_build(lua_State *L, int module) {
   lua_pushliteral(L, OL_VERSION);
   lua_setfield(L, module, "version");
 }
-
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
 
 static const ol_native natives[] = {
   { { .name = "build_info",
@@ -91,8 +66,6 @@ static const ol_native natives[] = {
       .param = { { "threads", OL_DATA, .doc = "1 to 1024" } },
       .flags = OL_OP_FUNCTION },
     set_num_threads },
-  HIDDEN("memory", memory),
-  HIDDEN("fail_after", fail_after),
   { { 0 } },
 };
 

@@ -68,14 +68,23 @@ static const ol_rows *const divisions[] = { [OL_DIVIDE_TRUNC] = &divide_trunc,
 FIND_ZERO(u8, uint8_t)
 FIND_ZERO(i64, int64_t)
 
-static ol_status check_divisors(ol_error *error, const char *op, ol_tensor *x, ol_tensor *y) {
+static bool holds_zero(ol_tensor *y) {
   ol_loop loop;
   atomic_bool found = false;
-  if (ol_dtype_is_float(x->dtype) || ol_dtype_is_float(y->dtype) || x->numel == 0) return OL_OK;
   ol_loop_init(&loop, &y->shape, 1, &y);
   ol_loop_run(&loop, OL_GRAIN, y->dtype == OL_U8 ? find_zero_u8 : find_zero_i64, &found);
-  if (atomic_load(&found)) return ol_fail(error, OL_ARGUMENT, "%s: integer division by zero", op);
-  return OL_OK;
+  return atomic_load(&found);
+}
+
+/* Divisors are looked at as they will be divided by: 256 among uint8 is 0. */
+static ol_status check_divisors(ol_error *error, const char *op, ol_tensor *x, ol_tensor *y) {
+  ol_dtype dtype = ol_result_dtype(2, (ol_tensor *[]){ x, y });
+  ol_tensor *divisor = y;
+  if (ol_dtype_is_float(dtype) || x->numel == 0) return OL_OK;
+  if (y->dtype != dtype) OL_TRY(ol_tensor_convert(error, y, dtype, &divisor));
+  bool zero = holds_zero(divisor);
+  if (divisor != y) ol_release(divisor);
+  return zero ? ol_fail(error, OL_ARGUMENT, "%s: integer division by zero", op) : OL_OK;
 }
 
 ol_status ol_divide_call(ol_error *error, ol_call *call, ol_division kind) {
