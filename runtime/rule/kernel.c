@@ -29,17 +29,16 @@ enum {
 #define JOIN(a, b, c)  JOIN_(a, b, c)
 #define NAME(name)     JOIN(name, WIDTH, ISA)
 
-/* The machine for one type. */
-typedef void kernel_fn(const ol_work *work);
-
-#define ISA plain
+#define ISA            plain
 #define TARGET
 #define VECTOR 16
 #define T      float
 #define WIDTH  f32
+#define BITS   uint32_t
 #include "rule/kernel_body.h"
 #define T     double
 #define WIDTH f64
+#define BITS  uint64_t
 #include "rule/kernel_body.h"
 #undef ISA
 #undef TARGET
@@ -51,9 +50,11 @@ typedef void kernel_fn(const ol_work *work);
 #define VECTOR 32
 #define T      float
 #define WIDTH  f32
+#define BITS   uint32_t
 #include "rule/kernel_body.h"
 #define T     double
 #define WIDTH f64
+#define BITS  uint64_t
 #include "rule/kernel_body.h"
 #undef ISA
 #undef TARGET
@@ -64,9 +65,11 @@ typedef void kernel_fn(const ol_work *work);
 #define VECTOR 64
 #define T      float
 #define WIDTH  f32
+#define BITS   uint32_t
 #include "rule/kernel_body.h"
 #define T     double
 #define WIDTH f64
+#define BITS  uint64_t
 #include "rule/kernel_body.h"
 #undef ISA
 #undef TARGET
@@ -77,15 +80,17 @@ typedef void kernel_fn(const ol_work *work);
 
 typedef struct kernel_set {
   const char *name;
-  kernel_fn *f32, *f64;
+  void (*run[2])(const ol_work *work); /* float32, float64 */
+  void (*measure[2])(const ol_measure *measure, double *squares, double *largest);
 } kernel_set;
 
+#define SET(name, isa)                                                                             \
+  {                                                                                                \
+    name, { run_f32_##isa, run_f64_##isa }, { measure_f32_##isa, measure_f64_##isa }               \
+  }
+
 #if defined(__x86_64__)
-static const kernel_set sets[] = {
-  { "avx512f", run_f32_avx512f, run_f64_avx512f },
-  { "avx", run_f32_avx, run_f64_avx },
-  { "sse2", run_f32_plain, run_f64_plain },
-};
+static const kernel_set sets[] = { SET("avx512f", avx512f), SET("avx", avx), SET("sse2", plain) };
 
 static bool is_supported(const char *name) {
   __builtin_cpu_init();
@@ -95,7 +100,7 @@ static bool is_supported(const char *name) {
   return strcmp(name, "avx") != 0 || __builtin_cpu_supports("avx2");
 }
 #else
-static const kernel_set sets[] = { { "default", run_f32_plain, run_f64_plain } };
+static const kernel_set sets[] = { SET("default", plain) };
 
 static bool is_supported(const char *name) { return name != NULL; }
 #endif
@@ -128,11 +133,10 @@ bool ol_machine_set_isa(const char *name) {
   return false;
 }
 
-void ol_kernel_run(ol_dtype dtype, const ol_work *work) {
-  if (dtype == OL_F64)
-    chosen->f64(work);
-  else
-    chosen->f32(work);
+void ol_kernel_run(ol_dtype dtype, const ol_work *work) { chosen->run[dtype == OL_F64](work); }
+
+void ol_kernel_measure(const ol_measure *measure, double squares[OL_LANES], double *largest) {
+  chosen->measure[measure->dtype == OL_F64](measure, squares, largest);
 }
 
 /* Memory of a thread. */

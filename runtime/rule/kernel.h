@@ -34,6 +34,17 @@ size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype);
 /* Does the work with the instruction set in use. dtype: of the arithmetic. */
 void ol_kernel_run(ol_dtype dtype, const ol_work *work);
 
+/* A stretch of a gradient, for its norm. */
+typedef struct ol_measure {
+  const void *data;
+  ol_dtype dtype;
+  int64_t count;
+  double scale; /* a power of two that elements are multiplied with; 1 unless float64 overflows */
+} ol_measure;
+
+/* Adds the squares of elements to lanes, by index; gives the largest magnitude, NaN if one is. */
+void ol_kernel_measure(const ol_measure *measure, double squares[OL_LANES], double *largest);
+
 /* A reduction over a dimension sees its tensor as (outer, size, inner), and its result (outer,
  * inner) as units that are computed each by one thread: (outer) of `inner` results, or, where inner
  * exceeds a tile, (outer, blocks) of a tile of results. */

@@ -1,6 +1,6 @@
 /* kernel_body: the machine for one type and instruction set; a template, included by kernel.c. The
  * includer defines
- *   T, WIDTH   float and f32, or double and f64
+ *   T, WIDTH   float and f32, or double and f64    BITS     the unsigned integer of that width
  *   ISA        the name of the instruction set     TARGET   the attribute that allows its use
  *   VECTOR     bytes of its vectors */
 
@@ -11,6 +11,8 @@
 #include "rule/kernel_reduce.h"
 
 #include "rule/kernel_pass.h"
+
+#include "rule/kernel_norm.h"
 
 #undef ADD
 #undef SUB
@@ -25,3 +27,4 @@
 #undef FUNCTIONS
 #undef T
 #undef WIDTH
+#undef BITS

@@ -20,43 +20,14 @@ typedef struct job {
   double scale; /* a power of two that elements are multiplied with */
 } job;
 
-/* Lanes by index, squares in double; the largest by comparison, so that NaN and infinity stay. */
-#define MEASURE(element)                                                                           \
-  for (int64_t i = begin; i < end; i += OL_LANES) {                                                \
-    int64_t lanes = end - i < OL_LANES ? end - i : OL_LANES;                                       \
-    if (lanes == OL_LANES) {                                                                       \
-      for (int64_t k = 0; k < OL_LANES; k++) TAKE(element)                                         \
-    } else {                                                                                       \
-      for (int64_t k = 0; k < lanes; k++) TAKE(element)                                            \
-    }                                                                                              \
-  }
-#define TAKE(element)                                                                              \
-  {                                                                                                \
-    double v = __builtin_fabs((double)(element)) * scale;                                          \
-    squares[k] += v * v;                                                                           \
-    largest[k] = ((v > largest[k]) | (v != v)) ? v : largest[k];                                   \
-  }
-
-OL_KERNEL static void measure_f32(const float *x, int64_t begin, int64_t end, double scale,
-                                  double *squares, double *largest){ MEASURE(x[i + k]) }
-
-OL_KERNEL static void measure_f64(const double *x, int64_t begin, int64_t end, double scale,
-                                  double *squares, double *largest){ MEASURE(x[i + k]) }
-
-OL_KERNEL static void measure_bf16(const ol_bf16 *x, int64_t begin, int64_t end, double scale,
-                                   double *squares, double *largest) {
-  MEASURE(ol_bf16_to_f32(x[i + k]))
-}
-
+/* Where doubles need scaling, floats, whose squares are doubles, vanish beside them or are 0. */
 static part measure(const ol_norm_input *input, int64_t begin, int64_t end, double scale) {
-  double squares[OL_LANES] = { 0 }, largest[OL_LANES] = { 0 };
-  if (input->dtype == OL_F32)
-    measure_f32(input->data, begin, end, scale, squares, largest);
-  else if (input->dtype == OL_F64)
-    measure_f64(input->data, begin, end, scale, squares, largest);
-  else
-    measure_bf16(input->data, begin, end, scale, squares, largest);
-  return (part){ ol_reduce_fold(OL_RULE_SUM, squares), ol_reduce_fold(OL_RULE_AMAX, largest) };
+  if (scale != 1 && input->dtype != OL_F64) return (part){ 0 };
+  double squares[OL_LANES] = { 0 }, largest;
+  int64_t offset = begin * (int64_t)ol_dtype_size(input->dtype);
+  ol_measure stretch = { (const char *)input->data + offset, input->dtype, end - begin, scale };
+  ol_kernel_measure(&stretch, squares, &largest);
+  return (part){ ol_reduce_fold(OL_RULE_SUM, squares), largest };
 }
 
 /* Chunks begin … end of all inputs together. */

@@ -41,6 +41,11 @@ static void large_and_small_values(void) {
   CHECK_EQUAL(norm_of(&(ol_norm_input){ wide, OL_F64, 2 }, 1).nonfinite, -1);
   CHECK_NEAR(norm_of(&(ol_norm_input){ tiny, OL_F64, 2 }, 1).two, 5e-200, 1e-214);
   CHECK(norm_of(&(ol_norm_input){ least, OL_F64, 1 }, 1).two == 0x1p-1074);
+  float zeros[5] = { 0 };
+  const ol_norm_input with_tiny[] = { { zeros, OL_F32, 5 }, { tiny, OL_F64, 2 } };
+  const ol_norm_input with_wide[] = { { large, OL_F32, 100 }, { wide, OL_F64, 2 } };
+  CHECK_NEAR(norm_of(with_tiny, 2).two, 5e-200, 1e-214);
+  CHECK_NEAR(norm_of(with_wide, 2).two, 5e200, 1e186);
 }
 
 static void nonfinite_values_are_named(void) {
