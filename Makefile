@@ -47,7 +47,7 @@ MODULE := $(BUILD)/lib/optlua/core.so
 PROGRAM := $(BUILD)/optlua
 
 SPECS := $(wildcard tests/*_spec.lua)
-QUICK_SPECS := $(wildcard tests/tensor_spec.lua)
+QUICK_SPECS := $(foreach noun,autograd data func nn optim_* tensor training,$(wildcard tests/$(noun)_spec.lua))
 PLAIN_SPECS := tests/install_spec.lua tests/stock_lua_spec.lua # stock Lua has no sanitizers
 C_TESTS := $(patsubst tests/c/%.c,$(BUILD)/test/%,$(wildcard tests/c/*_test.c))
 RUN_TESTS = lua5.4 tests/run.lua --build=$(BUILD) $(if $(SANITIZE),--lua=$(PROGRAM))
@@ -90,7 +90,7 @@ spec: all ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
 test-asan: ## the tests under the address, leak and undefined behaviour sanitizers
 	+$(ASAN) test SPECS='$(filter-out $(PLAIN_SPECS),$(SPECS))'
 
-test-asan-quick: ## the C tests and a few specs of them
+test-asan-quick: ## the C tests and some of the specs under them
 	+$(ASAN) test SPECS='$(QUICK_SPECS)'
 
 lint: layers ## warnings of two compilers, luacheck, clang-format, shell syntax, layers
