@@ -36,7 +36,7 @@ for _, mode in ipairs { "incremental", "generational" } do
       in_mode(mode, function()
         local a = optlua.ones(MIB // 4)
         local t
-        local most = peak(500, function() t = a + a end)
+        local most = peak(250, function() t = a + a end)
         assert.are.equal(2, t[1]:item())
         assert.is_true(most < 100 * MIB, most / MIB)
       end)
@@ -45,7 +45,7 @@ for _, mode in ipairs { "incremental", "generational" } do
     it("graphs stay bounded", function()
       in_mode(mode, function()
         local w = optlua.ones(MIB // 4, { requires_grad = true })
-        local most = peak(300, function(i)
+        local most = peak(150, function(i)
           local y = (w * w):sum()
           if i % 2 == 0 then y:backward() end
         end)

@@ -16,8 +16,9 @@ bool ol_has_history(void) { return any; }
 /* Adds the history of the userdata at index to the one at index `sum`: nil, a history that operands
  * share, or (*own) a table made here. */
 static void merge(lua_State *L, int index, int sum, bool *own) {
-  if (!ol_is_tensor(L, index) || lua_getiuservalue(L, index, 1) != LUA_TTABLE) {
-    lua_settop(L, lua_gettop(L) - ol_is_tensor(L, index));
+  if (!ol_is_tensor(L, index)) return;
+  if (lua_getiuservalue(L, index, 1) != LUA_TTABLE) {
+    lua_pop(L, 1);
     return;
   }
   if (lua_isnil(L, sum) || lua_rawequal(L, sum, -1)) {

@@ -125,7 +125,8 @@ static const ol_native natives[] = {
       .param = { SELF, { "chunks", OL_DATA }, DIM } },
     chunk },
   { { .name = "unbind",
-      .doc = "A list of the views at each position of one dimension, which they do not have.",
+      .doc = "A list of the views at each position of one dimension, which they do not have; "
+             "ipairs over it visits the rows.",
       .example = "print(optlua.tensor({ { 1, 2 }, { 3, 4 } }):unbind()[2]) --> tensor([3., 4.])",
       .param = { SELF, DIM } },
     unbind },

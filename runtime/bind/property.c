@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "bind/call.h"
 #include "bind/error.h"
 #include "bind/index.h"
 #include "bind/tensor.h"
+#include "ops/registry.h"
 
 typedef struct property {
   const char *name;
@@ -54,11 +56,17 @@ static void set_grad(lua_State *L, ol_tensor *self, int value) {
 
 static void get_grad_fn(lua_State *L, ol_tensor *self) { lua_pushstring(L, ol_made_by(self)); }
 
+static void get_transposed(lua_State *L, ol_tensor *self) {
+  (void)self; /* stands at index 1 */
+  lua_settop(L, 1);
+  ol_call_op(L, ol_op_find("t"), 1);
+}
+
 static const property properties[] = {
   { "shape", get_shape, NULL },     { "ndim", get_ndim, NULL },
   { "dtype", get_dtype, NULL },     { "requires_grad", get_requires_grad, set_requires_grad },
   { "grad", get_grad, set_grad },   { "is_leaf", get_is_leaf, NULL },
-  { "grad_fn", get_grad_fn, NULL },
+  { "grad_fn", get_grad_fn, NULL }, { "T", get_transposed, NULL },
 };
 
 #define COUNT ((int)(sizeof properties / sizeof *properties))
