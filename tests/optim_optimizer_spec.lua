@@ -319,6 +319,16 @@ describe("a step", function()
     for i = 1, 4 do same_bits(want[i], got[i]) end
   end)
 
+  it("leaves the rest of a storage alone, of which a parameter is a part", function()
+    local base = optlua.arange(1, 9, { dtype = "float64" })
+    local p, q, r = base:narrow(1, 1, 2), base:narrow(1, 5, 2), param({ 1 }, { 1 })
+    p.requires_grad, q.requires_grad = true, true
+    local optimizer = optim.SGD({ p, q, r }, { lr = 1 })
+    p.grad, q.grad = optlua.tensor({ 1, 2 }, { dtype = "float64" }), optlua.tensor({ 3, 4 }, { dtype = "float64" })
+    optimizer:step()
+    assert.same({ 0, 0, 3, 4, 2, 2, 7, 8 }, values(base))
+  end)
+
   it("sees gradients that take another place", function()
     local p, q = param({ 1, 1 }, { 1, 1 }), param({ 1, 1 }, { 1, 1 })
     local optimizer = optim.SGD({ p, q }, { lr = 1 })

@@ -168,6 +168,22 @@ describe("a rule", function()
     assert.equal("integer", math.type(steps[1]))
   end)
 
+  it("runs once for all parameters of the same count", function()
+    local runs, list = {}, {}
+    for i = 1, 6 do list[i] = param({ 1 }, { 1 }) end
+    local optimizer = rule(function(p, _, _, h)
+      runs[#runs + 1] = h.step
+      return p * h.step
+    end)(list)
+    for _, i in ipairs { 1, 3, 5 } do list[i].grad = nil end
+    optimizer:step()
+    for _, i in ipairs { 1, 3, 5 } do list[i].grad = optlua.ones(1, { dtype = "float64" }) end
+    runs = {}
+    optimizer:step()
+    assert.same({ 1, 2 }, runs)
+    for i = 1, 6 do assert.equal(i % 2 == 0 and 2 or 1, list[i]:item()) end
+  end)
+
   it("runs once for all parameters, or once for each shape if it looks at the shape", function()
     local runs = 0
     local function count(update)

@@ -90,8 +90,6 @@ static ol_symbol check_input(lua_State *L, ol_tracer *tracer, int arg, const cha
   if (!ol_to_symbol(L, arg, &symbol))
     return luaL_error(L, "optim.%s: operand %d: a symbol or a number was expected, got %s", op, arg,
                       ol_type_text(L, arg));
-  if (!ol_graph_owns(tracer->graph, symbol))
-    luaL_error(L, "optim.%s: operand %d is a symbol of an earlier call of a rule", op, arg);
   return symbol;
 }
 
