@@ -73,6 +73,13 @@ describe("a module", function()
     fails("got the key first", nn.Sequential, { first = nn.ReLU() })
   end)
 
+  it("refuses to contain itself", function()
+    local model = block()
+    model.fc.owner = model
+    fails("fc.owner: the module contains itself", model.parameters, model)
+    fails("fc.owner: the module contains itself", model.state_dict, model)
+  end)
+
   it("notices a member that became something else", function()
     local model = block()
     model.fc = 3
