@@ -394,9 +394,9 @@ describe("a step that fails", function()
       local before = picture(optimizer, p, q)
       local failures = 0
       while true do
-        core.fail_after(failures, true)
+        core.fail_allocations(failures, true)
         local ok, message = pcall(optimizer.step, optimizer)
-        core.fail_after(-1)
+        core.fail_allocations(-1)
         if ok then break end
         assert.is_truthy(tostring(message):find "memory", message)
         assert.same(before, picture(optimizer, p, q))
@@ -414,9 +414,9 @@ describe("a step that fails", function()
     local failures = 0
     while true do
       local p, q = param({ 1, 2 }, { 3, 4 }), param { 5 }
-      core.fail_after(failures, true)
+      core.fail_allocations(failures, true)
       local ok = pcall(optim.SGD, { p, q })
-      core.fail_after(-1)
+      core.fail_allocations(-1)
       assert.same({ 1, 2 }, values(p))
       assert.same({ 3, 4 }, values(p.grad))
       assert.same({ 5 }, values(q))
@@ -562,9 +562,9 @@ describe("a state", function()
       local other, others = make { "a", "b", "c" }
       train(other, others, 1, 1)
       local before = copy(other:state_dict())
-      core.fail_after(failures, true)
+      core.fail_allocations(failures, true)
       local ok = pcall(other.load_state_dict, other, saved)
-      core.fail_after(-1)
+      core.fail_allocations(-1)
       local now = other:state_dict()
       for key, value in pairs(ok and saved or before) do
         if optlua.is_tensor(value) then same_bits(value, now[key]) else assert.same(value, now[key]) end
