@@ -86,38 +86,49 @@ static void old_values(ol_shape shape) {
   agrees("old values", ol_shape_numel(&shape));
 }
 
-/* Several matrices in one step share one scratch memory, beside runs without products. */
-static void several_at_once(void) {
+/* Several matrices in one step: small ones side by side, a large one by itself, beside runs without
+ * products; all share scratch memory. */
+
+enum { RUNS = SHAPES + 1 };
+
+static ol_program *trace_one(int i, ol_shape shape) {
+  ol_program *program = NULL;
+  begin(shape, OL_F32, OL_F32);
+  ol_symbol m = add(read_operand(2), read_operand(1));
+  store(2, m);
+  if (i % 3) m = multiply(multiply(m, turn(m)), times(2, m));
+  store(0, sub(read_operand(0), m));
+  ok(ol_program_compile(&error, graph, &program));
+  CHECK_EQUAL(program->multiplies, i % 3 != 0);
+  return program;
+}
+
+static void several_at_once(int threads) {
   ol_machine *machine;
-  ol_program *program[SHAPES];
-  arrays after[SHAPES], expected[SHAPES];
-  ol_run runs[SHAPES];
-  double *numbers[SHAPES];
+  arrays after[RUNS], expected[RUNS];
+  ol_run runs[RUNS];
+  double *numbers[RUNS];
   ok(ol_machine_new(&error, &machine));
-  for (int i = 0; i < SHAPES; i++) {
-    ol_shape shape = { 2, { shapes[i][0], shapes[i][1] } };
-    begin(shape, OL_F32, OL_F32);
-    ol_symbol m = add(read_operand(2), read_operand(1));
-    store(2, m);
-    if (i % 3) m = multiply(multiply(m, turn(m)), times(2, m));
-    store(0, sub(read_operand(0), m));
-    ok(ol_program_compile(&error, graph, &program[i]));
-    CHECK_EQUAL(program[i]->multiplies, i % 3 != 0);
+  ol_set_threads(threads);
+  for (int i = 0; i < RUNS; i++) {
+    ol_shape shape = { 2, { 600, 400 } };
+    if (i < SHAPES) shape = (ol_shape){ 2, { shapes[i][0], shapes[i][1] } };
+    ol_program *program = trace_one(i, shape);
     int64_t count = ol_shape_numel(&shape);
     after[i] = integers(count);
     copy_arrays(&after[i], &expected[i]);
     ok(ol_naive_run(&error, graph, expected[i].data, count, NULL, NULL));
     numbers[i] = malloc(sizeof graph->number);
     memcpy(numbers[i], graph->number, sizeof graph->number);
-    runs[i] = (ol_run){ program[i], numbers[i], after[i].data, count, NULL, NULL };
+    runs[i] = (ol_run){ program, numbers[i], after[i].data, count, NULL, NULL };
   }
-  for (int i = 0; i < 2; i++) ok(ol_machine_prepare(&error, machine, runs, SHAPES));
+  for (int i = 0; i < 2; i++) ok(ol_machine_prepare(&error, machine, runs, RUNS));
   ol_machine_commit(machine);
-  for (int i = 0; i < SHAPES; i++) {
+  for (int i = 0; i < RUNS; i++) {
     CHECK(same_arrays(&expected[i], &after[i]));
     free_arrays(&after[i]), free_arrays(&expected[i]);
     free(numbers[i]);
-    ol_release(program[i]);
+    ol_release((ol_program *)runs[i].program);
   }
   ol_machine_free(machine);
 }
@@ -133,7 +144,7 @@ int main(void) {
     old_values(shape);
   }
   for (int64_t size = 1; size < 300; size += 149) turned_swap(size);
-  several_at_once();
+  for (int threads = 1; threads <= 3; threads += 2) several_at_once(threads);
   ol_graph_free(graph);
   CHECK_EQUAL(ol_memory_read().live_blocks, 0);
   return check_summary();
