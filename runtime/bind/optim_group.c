@@ -116,9 +116,17 @@ static int twin_group(lua_State *L) {
   return 1;
 }
 
+static bool are_twins(const ol_group *a, const ol_group *b) {
+  if (a->count != b->count) return false;
+  for (int64_t i = 0; i < a->count; i++)
+    if (a->member[i].param != b->member[i].param) return false;
+  return true;
+}
+
 /* group:exchange(twin). */
 static int exchange_groups(lua_State *L) {
   ol_group *group = ol_check_group(L, 1), *twin = ol_check_group(L, 2);
+  luaL_argcheck(L, are_twins(group, twin), 2, "not a twin of the group");
   ol_refuse_in_step(L, "loading states");
   lua_getiuservalue(L, 1, STATES);
   lua_getiuservalue(L, 2, STATES);
@@ -172,9 +180,15 @@ static void read_shape(lua_State *L, int list, ol_shape *out) {
   }
 }
 
+/* Raises unless the value on top of the stack is a table. */
+static void check_table(lua_State *L, const char *what) {
+  if (!lua_istable(L, -1)) luaL_error(L, "%s is a table, not a %s", what, luaL_typename(L, -1));
+}
+
 /* Reads the slot on top of the stack. */
 static void read_slot(lua_State *L, ol_slot_spec *out) {
   int slot = lua_gettop(L);
+  check_table(L, "a slot");
   *out = (ol_slot_spec){ 0 };
   out->own_dtype = lua_getfield(L, slot, "dtype") == LUA_TSTRING;
   if (out->own_dtype && !ol_dtype_parse(lua_tostring(L, -1), &out->dtype))
@@ -191,6 +205,7 @@ static void read_slot(lua_State *L, ol_slot_spec *out) {
 /* Reads the layout on top of the stack and pushes the list of its names. */
 static void read_layout(lua_State *L, ol_layout *out) {
   int layout = lua_gettop(L);
+  check_table(L, "a layout");
   *out = (ol_layout){ .count = (int)lua_rawlen(L, layout) };
   luaL_argcheck(L, out->count <= OL_LAYOUT_SLOTS, 2, "too many states");
   lua_createtable(L, out->count, 0);

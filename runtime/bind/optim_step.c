@@ -145,7 +145,9 @@ static int trace(lua_State *L) {
   const ol_member *member;
   engine *e = active(L);
   ol_program_cache *cache = ol_check_cache(L, CACHE);
-  ol_check_group(L, GROUP);
+  luaL_argcheck(L, ol_check_group(L, GROUP) == e->step->group, GROUP, "not the one collected");
+  luaL_checktype(L, VALUES, LUA_TTABLE);
+  luaL_checktype(L, LABEL, LUA_TSTRING);
   lua_settop(L, LABEL);
   ol_tracer_set_numbers(L, NAMES);
   for (;;) {

@@ -37,7 +37,11 @@ static void sort(ol_step *step, int64_t begin, int64_t end) {
 
 static ol_status collect(ol_error *error, ol_step *step, ol_group *group, bool updates,
                          int64_t *count) {
+  if (step->next < step->entries.count)
+    return ol_fail(error, OL_STATE, "a group is collected before another one was traced");
   OL_TRY(ol_list_reserve(error, &step->entries, group->count, sizeof(ol_entry)));
+  OL_TRY(ol_list_reserve(error, &step->groups, 1, sizeof(ol_group *)));
+  *ol_list_at(&step->groups, ol_group *, step->groups.count++) = ol_retain(group);
   int64_t begin = step->entries.count;
   ol_group_look_again(group);
   for (int64_t i = 0; i < group->count; i++) {
@@ -110,7 +114,6 @@ ol_status ol_step_record(ol_error *error, ol_step *step, ol_program_cache *cache
   batch.end = step->until;
   if (by_shape || graph->shape_bound) batch.end = gather(step, step->next, step->until);
   step->next = batch.end;
-  (void)ol_retain(batch.group);
   *ol_list_at(&step->batches, ol_batch, step->batches.count++) = batch;
   return OL_OK;
 }

@@ -129,10 +129,14 @@ static ol_status make_runs(ol_error *error, ol_step *step) {
 }
 
 ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options *options) {
+  if (step->next < step->entries.count)
+    return ol_fail(error, OL_STATE, "a step is prepared before all its parameters were traced");
   step->factor = 1;
   for (int64_t b = 0; b < step->batches.count; b++)
     OL_TRY(prepare_batch(error, step, ol_list_at(&step->batches, ol_batch, b)));
   if (options->measure) OL_TRY(measure(error, step, options));
   OL_TRY(make_runs(error, step));
-  return ol_machine_prepare(error, step->machine, step->runs.item, step->runs.count);
+  OL_TRY(ol_machine_prepare(error, step->machine, step->runs.item, step->runs.count));
+  step->prepared = true;
+  return OL_OK;
 }

@@ -20,8 +20,8 @@ void ol_step_free(ol_step *step) {
   if (!step) return;
   ol_step_abort(step);
   ol_machine_free(step->machine);
-  ol_list *lists[] = { &step->entries, &step->batches, &step->numbers,
-                       &step->runs,    &step->arrays,  &step->inputs };
+  ol_list *lists[] = { &step->groups, &step->entries, &step->batches, &step->numbers,
+                       &step->runs,   &step->arrays,  &step->inputs };
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) ol_free(lists[i]->item);
   ol_free(step);
 }
@@ -35,15 +35,19 @@ static void empty(ol_step *step) {
   }
   for (int64_t b = 0; b < step->batches.count; b++) {
     ol_batch *batch = ol_list_at(&step->batches, ol_batch, b);
-    ol_release(batch->group);
     ol_release(batch->program);
   }
+  for (int64_t g = 0; g < step->groups.count; g++)
+    ol_release(*ol_list_at(&step->groups, ol_group *, g));
+  step->groups.count = 0;
   step->entries.count = step->batches.count = step->numbers.count = step->next = 0;
   step->group = NULL;
+  step->prepared = false;
 }
 
 void ol_step_commit(ol_step *step) {
   ol_error unused;
+  if (!step->prepared) return;
   ol_machine_commit(step->machine);
   for (int64_t i = 0; i < step->entries.count; i++) {
     const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);

@@ -48,6 +48,7 @@ typedef struct ol_step_options {
 
 typedef struct ol_step {
   ol_machine *machine;
+  ol_list groups;                    /* of ol_group *, one reference each */
   ol_list entries, batches, numbers; /* of ol_entry, ol_batch, double */
   ol_list runs, arrays, inputs;      /* of ol_run, void *, ol_norm_input */
   ol_group *group;                   /* whose members are being traced */
@@ -55,6 +56,7 @@ typedef struct ol_step {
   int64_t next;                      /* the first entry without a batch */
   int64_t until;                     /* end of the batch that is being traced, at most */
   double norm;                       /* of the last step that measured it */
+  bool prepared;                     /* a commit may follow */
   double factor;                     /* what gradients are multiplied with */
 } ol_step;
 
@@ -83,7 +85,8 @@ ol_status ol_step_record(ol_error *error, ol_step *step, ol_program_cache *cache
 /* Makes states that do not exist yet, measures gradients, prepares the machine. */
 ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options *options);
 
-/* Updates parameters, states, counts and totals of groups; the step is empty afterwards. */
+/* Updates parameters, states, counts and totals of groups; the step is empty afterwards. Does
+ * nothing unless it was prepared. */
 void ol_step_commit(ol_step *step);
 
 /* Undoes what was done so far; the step is empty afterwards. Harmless for one that is empty. */

@@ -13,6 +13,44 @@ local params = require "optlua.optim.params"
 local scheduler = require "optlua.optim.scheduler"
 local transform = require "optlua.optim.transform"
 
+---@class optlua.Symbol what rules compute with: a parameter, a gradient, a state, or made of them
+---@field shape integer[] reading it makes the rule run once for each shape
+---@field ndim integer
+---@field numel integer
+
+---@alias optlua.Operand optlua.Symbol|number
+
+---@class optlua.optim
+---@field Adam optlua.optim.Class
+---@field AdamW optlua.optim.Class
+---@field Lion optlua.optim.Class
+---@field SGD optlua.optim.Class
+---@field sqrt fun(x: optlua.Operand): optlua.Operand
+---@field rsqrt fun(x: optlua.Operand): optlua.Operand 1 / sqrt(x)
+---@field abs fun(x: optlua.Operand): optlua.Operand
+---@field sign fun(x: optlua.Operand): optlua.Operand -1, 0 or 1
+---@field exp fun(x: optlua.Operand): optlua.Operand
+---@field log fun(x: optlua.Operand): optlua.Operand
+---@field tanh fun(x: optlua.Operand): optlua.Operand
+---@field min fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field max fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field clamp fun(x: optlua.Operand, low: optlua.Operand, high: optlua.Operand): optlua.Operand
+---@field lerp fun(x: optlua.Operand, y: optlua.Operand, w: optlua.Operand): optlua.Operand x + w * (y - x)
+---@field where fun(c: optlua.Operand, x: optlua.Operand, y: optlua.Operand): optlua.Operand x where c is not 0, else y
+---@field lt fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand 1 where x < y, else 0
+---@field le fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field gt fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field ge fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field eq fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field ne fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field sum fun(x: optlua.Symbol, dim?: integer): optlua.Symbol over the tensor, or a dimension that stays with size 1
+---@field mean fun(x: optlua.Symbol, dim?: integer): optlua.Symbol
+---@field norm fun(x: optlua.Symbol, dim?: integer): optlua.Symbol
+---@field amax fun(x: optlua.Symbol, dim?: integer): optlua.Symbol
+---@field amin fun(x: optlua.Symbol, dim?: integer): optlua.Symbol
+---@field matmul fun(x: optlua.Symbol, y: optlua.Symbol): optlua.Symbol
+---@field t fun(x: optlua.Symbol): optlua.Symbol a matrix, transposed
+---@field group_add fun(name: string, x: optlua.Operand) adds the sum of x to a number of the group
 local optim = {}
 for name, operation in pairs(core.operations) do optim[name] = operation end
 
