@@ -76,8 +76,8 @@ describe("a module", function()
   it("refuses to contain itself", function()
     local model = block()
     model.fc.owner = model
-    fails("fc.owner: the module contains itself", model.parameters, model)
-    fails("fc.owner: the module contains itself", model.state_dict, model)
+    fails("fc.owner: a module cannot contain itself", model.parameters, model)
+    fails("fc.owner: a module cannot contain itself", model.state_dict, model)
   end)
 
   it("notices a member that became something else", function()

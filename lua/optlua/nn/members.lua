@@ -63,7 +63,7 @@ function members.modules(self, every)
   local found, seen, above = {}, {}, {}
   local function visit(module, name)
     if above[module] then
-      error(("%s: the module contains itself; keep such a reference in a table"):format(name), 0)
+      error(("%s: a module cannot contain itself"):format(name), 0)
     end
     if seen[module] and not every then return end
     seen[module], above[module] = true, true
