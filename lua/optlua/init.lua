@@ -2,7 +2,7 @@
 --
 -- `require "optlua"` returns this table and sets no global. Tensor functions are there at once; the
 -- parts of the library (nn, optim, data …) are loaded when they are first used: a field that is not
--- there is the module "optlua.FIELD".
+-- there is the module "optlua.FIELD"; where there is none, reading it raises and names the nearest.
 
 local core = require "optlua.core"
 
@@ -23,7 +23,12 @@ return setmetatable(optlua, {
   __name = "optlua",
   __index = function(self, name)
     local module = type(name) == "string" and name:find "^%a[%w_]*$" and "optlua." .. name
-    if not module or not exists(module) then return nil end
+    if not module then return nil end
+    if not exists(module) then
+      local options = require "optlua.options"
+      local near = options.nearest(name, options.names(self))
+      error(("optlua.%s does not exist%s"):format(name, near and (" (did you mean %s?)"):format(near) or ""), 2)
+    end
     local value = require(module)
     rawset(self, name, value)
     return value

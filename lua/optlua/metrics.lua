@@ -45,4 +45,4 @@ function metrics.loss(loss_fn)
   end)
 end
 
-return metrics
+return options.strict("metrics", metrics)

@@ -70,6 +70,20 @@ function options.unknown(kind, name, legal)
   return ("unknown %s %s%s; %s"):format(kind, quote(name), hint, list)
 end
 
+--- Lets the reading of a name that a module lacks raise, naming the nearest.
+---@param what string the module's name, for the message
+---@param module table
+---@return table module
+function options.strict(what, module)
+  return setmetatable(module, {
+    __index = function(_, name)
+      if type(name) ~= "string" or name:find "^_" then return nil end
+      local near = options.nearest(name, options.names(module))
+      error(("%s.%s does not exist%s"):format(what, name, near and (" (did you mean %s?)"):format(near) or ""), 2)
+    end,
+  })
+end
+
 --- The names of a schema, sorted.
 ---@param schema table<string, any>
 ---@return string[]

@@ -1,4 +1,8 @@
---- dataset: sets of items in memory, and parts of other sets.
+--- dataset: what a dataset is; sets of items in memory, and parts of other sets.
+--
+-- A dataset is a table with `n`, the number of items, and a function `get(i)`, called with a dot, which
+-- returns the values of item i (1 … n): tensors or numbers. It may have `batch(positions)` too, which
+-- returns the values of many items at once, stacked; positions is an int64 tensor that counts from 0.
 local optlua = require "optlua"
 local options = require "optlua.options"
 
@@ -13,10 +17,19 @@ local options = require "optlua.options"
 ---@return data.Dataset
 local function check(what, dataset)
   if type(dataset) ~= "table" or type(dataset.get) ~= "function" then
-    error(("%s: a dataset expected: a table with n and get(i)"):format(what), 3)
+    error(("%s: a dataset expected: a table with n, the number of items, and a function get(i), called with a dot")
+      :format(what), 3)
   end
   options.argument(what, "dataset.n", dataset.n, { required = true, type = "integer", min = 0 }, 4)
   return dataset
+end
+
+--- Checks the position of an item.
+local function check_position(i, n)
+  if math.type(i) ~= "integer" or i < 1 or i > n then
+    local hint = type(i) == "table" and "; get is called with a dot: dataset.get(i)" or ""
+    error(("dataset.get: a position from 1 to %d expected, got %s%s"):format(n, tostring(i), hint), 3)
+  end
 end
 
 local metatable = {
@@ -25,6 +38,9 @@ local metatable = {
 }
 
 --- A dataset of tensors of the same first size: item i is the i-th row of each.
+---
+---     local set = optlua.data.tensors(optlua.tensor { { 1, 2 }, { 3, 4 } }, optlua.tensor({ 0, 1 }, { dtype = "int64" }))
+---     print(#set, set.get(2)) --> 2 tensor([3., 4.]) tensor(1)
 ---@param ... optlua.Tensor
 ---@return data.Dataset
 local function tensors(...)
@@ -46,7 +62,10 @@ local function tensors(...)
   end
   return setmetatable({
     n = #columns[1],
-    get = function(i) return map(function(column) return column:select(1, i) end) end,
+    get = function(i)
+      check_position(i, #columns[1])
+      return map(function(column) return column:select(1, i) end)
+    end,
     batch = function(positions) return map(function(column) return column:index_select(1, positions) end) end,
   }, metatable)
 end
@@ -63,7 +82,10 @@ local function subset(dataset, positions)
       { dtype = "int64" }) - 1
   return setmetatable({
     n = #places,
-    get = function(i) return dataset.get(places[i]:item() + 1) end,
+    get = function(i)
+      check_position(i, #places)
+      return dataset.get(places[i]:item() + 1)
+    end,
     batch = dataset.batch and function(picked) return dataset.batch(places:index_select(1, picked)) end,
   }, metatable)
 end

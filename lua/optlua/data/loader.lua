@@ -37,8 +37,14 @@ local function collate(items)
   return table.unpack(result)
 end
 
---- Makes a loader. `#loader` is the number of batches of an epoch; `for x, y in loader:batches()` goes
---- through one.
+--- Makes a loader of a dataset: a table with `n`, the number of items, and a function `get(i)` (called
+--- with a dot) that returns the values of item i, from 1: tensors, which are stacked, or numbers.
+--- `#loader` is the number of batches of an epoch; `for x, y in loader:batches()` goes through one.
+---
+---     local squares = { n = 5, get = function(i) return i, i * i end }
+---     for x, y in optlua.data.loader(squares, { batch_size = 3 }):batches() do print(x, y) end
+---     --> tensor([1, 2, 3]) tensor([1, 4, 9])
+---     --> tensor([4, 5]) tensor([16, 25])
 ---@param dataset data.Dataset
 ---@param opts? { batch_size?: integer, shuffle?: boolean, drop_last?: boolean, collate?: function, seed?: integer }
 ---  batch_size 1; shuffle false; drop_last false: the last batch may be smaller; collate: list of items'
@@ -85,7 +91,10 @@ local function fetch(self, positions)
   local dataset = self.dataset
   if dataset.batch and not self.collate then return dataset.batch(positions) end
   local items = {}
-  for i, position in ipairs(positions:totable()) do items[i] = { dataset.get(position + 1) } end
+  for i, position in ipairs(positions:totable()) do
+    items[i] = { dataset.get(position + 1) }
+    if items[i][1] == nil then error(("loader: dataset.get(%d) returned nothing"):format(position + 1), 0) end
+  end
   return (self.collate or collate)(items)
 end
 

@@ -1,6 +1,7 @@
 --- functional: the layers' arithmetic as functions of tensors. They are the ops of the runtime,
 --- gathered under the names that PyTorch gives them in torch.nn.functional.
 local optlua = require "optlua"
+local options = require "optlua.options"
 
 local functional = {}
 
@@ -11,4 +12,4 @@ for _, name in ipairs {
   functional[name] = optlua[name]
 end
 
-return functional
+return options.strict("nn.functional", functional)

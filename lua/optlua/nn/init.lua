@@ -1,4 +1,5 @@
 --- nn: layers. One file a family; each returns a table of classes, which are all gathered here.
+local options = require "optlua.options"
 local module = require "optlua.nn.module"
 
 local nn = {
@@ -14,4 +15,4 @@ for _, family in ipairs { "containers", "linear", "activation", "dropout", "norm
   for name, class in pairs(require("optlua.nn." .. family)) do nn[name] = class end
 end
 
-return nn
+return options.strict("nn", nn)
