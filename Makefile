@@ -140,10 +140,11 @@ $(LIBRARY): $(BUILD)/obj/rule/kernel.o $(CORE)
 	rm -f $@
 	$(AR) rcs $@ $^
 
+# Not to be unloaded when a Lua state closes: threads of the OpenMP team may still run its code.
 $(MODULE): $(BIND) $(LIBRARY)
 	echo "  LINK  $@"
 	mkdir -p $(@D)
-	$(CC) -shared $(MODE) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(CC) -shared -Wl,-z,nodelete $(MODE) $(LDFLAGS) $^ $(LIBS) -o $@
 
 $(PROGRAM): $(MAIN) $(BIND) $(LIBRARY)
 	echo "  LINK  $@"

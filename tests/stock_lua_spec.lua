@@ -1,10 +1,10 @@
 -- The library works in a stock lua5.4, sets no global, and leaves the host alone.
-local function run(code, prefix)
+local function run(code, prefix, suffix)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
   file:write(code)
   file:close()
-  local pipe = assert(io.popen((prefix or "") .. " lua5.4 " .. path .. " 2>&1"))
+  local pipe = assert(io.popen((prefix or "") .. " lua5.4 " .. path .. " 2>&1" .. (suffix or "")))
   local text = pipe:read "a"
   pipe:close()
   os.remove(path)
@@ -46,6 +46,16 @@ describe("in a stock lua5.4", function()
       package.loaded.optlua, package.loaded["optlua.core"] = nil, nil
       local second = require "optlua"
       print((t + second.ones(2)):equal(second.tensor { 2, 2 }))]])
+  end)
+
+  it("ends well while the threads of its team still spin", function()
+    for _ = 1, 2 do
+      assert.are.equal("done\n0\n", run([[
+        local optlua = require "optlua"
+        local a = optlua.ones(1 << 18)
+        for _ = 1, 1000 do a = a + 1 end
+        print "done"]], "env -u OMP_WAIT_POLICY OMP_NUM_THREADS=2", "; echo $?"))
+    end
   end)
 
   it("loads parts when they are first used", function()
