@@ -211,7 +211,7 @@ static int program(lua_State *L) {
   lua_Integer i = luaL_checkinteger(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   if (i < 1 || i > step->batches.count) return 0;
-  const ol_batch *batch = &((ol_batch *)step->batches.item)[i - 1];
+  const ol_step_batch *batch = &((ol_step_batch *)step->batches.item)[i - 1];
   luaL_checkstack(L, batch->program->operands + 4, "operands");
   for (int k = 0; k < batch->program->operands; k++) {
     lua_rawgeti(L, 2, k + 1);

@@ -103,7 +103,9 @@ static int64_t gather(ol_step *step, int64_t begin, int64_t end) {
 
 ol_status ol_step_record(ol_error *error, ol_step *step, ol_program_cache *cache,
                          const ol_graph *graph, bool by_shape) {
-  ol_batch batch = { .group = step->group, .begin = step->next, .numbers = step->numbers.count };
+  ol_step_batch batch = { .group = step->group,
+                          .begin = step->next,
+                          .numbers = step->numbers.count };
   OL_TRY(ol_list_reserve(error, &step->batches, 1, sizeof batch));
   /* One more, so that the list of a rule without numbers is not NULL. */
   OL_TRY(ol_list_reserve(error, &step->numbers, graph->numbers + 1, sizeof(double)));
@@ -114,6 +116,6 @@ ol_status ol_step_record(ol_error *error, ol_step *step, ol_program_cache *cache
   batch.end = step->until;
   if (by_shape || graph->shape_bound) batch.end = gather(step, step->next, step->until);
   step->next = batch.end;
-  *ol_list_at(&step->batches, ol_batch, step->batches.count++) = batch;
+  *ol_list_at(&step->batches, ol_step_batch, step->batches.count++) = batch;
   return OL_OK;
 }

@@ -42,7 +42,7 @@ static ol_status prepare_entry(ol_error *error, ol_group *group, ol_entry *entry
   return ol_member_grow(error, group, m);
 }
 
-static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_batch *batch) {
+static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_step_batch *batch) {
   for (int64_t i = batch->begin; i < batch->end; i++)
     OL_TRY(
         prepare_entry(error, batch->group, ol_list_at(&step->entries, ol_entry, i), step->updates));
@@ -83,7 +83,7 @@ static bool follows(const ol_run *run, void *const *array, const size_t *size) {
   return true;
 }
 
-static void add_run(ol_step *step, const ol_batch *batch, const ol_member *m, bool first,
+static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *m, bool first,
                     const size_t *size) {
   void **array = ol_list_at(&step->arrays, void *, step->arrays.count);
   ol_run *run = ol_list_at(&step->runs, ol_run, step->runs.count);
@@ -103,7 +103,7 @@ static void add_run(ol_step *step, const ol_batch *batch, const ol_member *m, bo
                    .totals = batch->group->total };
 }
 
-static void add_runs(ol_step *step, const ol_batch *batch) {
+static void add_runs(ol_step *step, const ol_step_batch *batch) {
   size_t size[OL_GRAPH_OPERANDS];
   const ol_member *m = ol_list_at(&step->entries, ol_entry, batch->begin)->member;
   int64_t before = step->runs.count;
@@ -118,13 +118,13 @@ static ol_status make_runs(ol_error *error, ol_step *step) {
   int64_t arrays = 0;
   step->runs.count = step->arrays.count = 0;
   for (int64_t b = 0; b < step->batches.count; b++) {
-    const ol_batch *batch = ol_list_at(&step->batches, ol_batch, b);
+    const ol_step_batch *batch = ol_list_at(&step->batches, ol_step_batch, b);
     arrays += (batch->end - batch->begin) * batch->program->operands;
   }
   OL_TRY(ol_list_reserve(error, &step->runs, step->entries.count + 1, sizeof(ol_run)));
   OL_TRY(ol_list_reserve(error, &step->arrays, arrays + OL_GRAPH_OPERANDS, sizeof(void *)));
   for (int64_t b = 0; b < step->batches.count; b++)
-    add_runs(step, ol_list_at(&step->batches, ol_batch, b));
+    add_runs(step, ol_list_at(&step->batches, ol_step_batch, b));
   return OL_OK;
 }
 
@@ -133,7 +133,7 @@ ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options 
     return ol_fail(error, OL_STATE, "a step is prepared before all its parameters were traced");
   step->factor = 1;
   for (int64_t b = 0; b < step->batches.count; b++)
-    OL_TRY(prepare_batch(error, step, ol_list_at(&step->batches, ol_batch, b)));
+    OL_TRY(prepare_batch(error, step, ol_list_at(&step->batches, ol_step_batch, b)));
   if (options->measure) OL_TRY(measure(error, step, options));
   OL_TRY(make_runs(error, step));
   OL_TRY(ol_machine_prepare(error, step->machine, step->runs.item, step->runs.count));

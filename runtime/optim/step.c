@@ -34,7 +34,7 @@ static void empty(ol_step *step) {
     ol_release(entry->packed);
   }
   for (int64_t b = 0; b < step->batches.count; b++) {
-    ol_batch *batch = ol_list_at(&step->batches, ol_batch, b);
+    ol_step_batch *batch = ol_list_at(&step->batches, ol_step_batch, b);
     ol_release(batch->program);
   }
   for (int64_t g = 0; g < step->groups.count; g++)

@@ -26,12 +26,12 @@ typedef struct ol_entry {
   int made;          /* slots that existed before this step */
 } ol_entry;
 
-typedef struct ol_batch {
+typedef struct ol_step_batch {
   ol_group *group;
   int64_t begin, end;  /* entries */
   int64_t numbers;     /* where they begin in step->number */
   ol_program *program; /* one reference */
-} ol_batch;
+} ol_step_batch;
 
 /* A list that grows. */
 typedef struct ol_list {
@@ -49,7 +49,7 @@ typedef struct ol_step_options {
 typedef struct ol_step {
   ol_machine *machine;
   ol_list groups;                    /* of ol_group *, one reference each */
-  ol_list entries, batches, numbers; /* of ol_entry, ol_batch, double */
+  ol_list entries, batches, numbers; /* of ol_entry, ol_step_batch, double */
   ol_list runs, arrays, inputs;      /* of ol_run, void *, ol_norm_input */
   ol_group *group;                   /* whose members are being traced */
   bool updates;                      /* gradients are used, and updates counted */
