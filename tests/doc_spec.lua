@@ -37,6 +37,18 @@ describe("the documentation", function()
     assert.matches("data.loader%(dataset, opts%)", printed "data.loader")
   end)
 
+  it("explains the language of update rules, and each of its operations", function()
+    local text = printed "define"
+    for _, word in ipairs { "choices", "positive", "group_add", "h%.step", "write\n? *c1%*c2%*x", "accepts", "before%(group, h%)" } do
+      assert.matches(word, text)
+    end
+    for _, word in ipairs { "sqrt(x)", "where(x, y, z)", "lerp(x, y, w)", "sum(x, [dim])", "group_add(name, x)" } do
+      local found = printed("optim." .. word:match "%w[%w_]*")
+      assert.equal("optim." .. word, found:match "^[^\n]*")
+    end
+    assert.matches("^Class:program%(opts%)", printed "program")
+  end)
+
   it("names the nearest when there is none", function()
     assert.has_error(function() printed "AdmW" end, 'doc: nothing is called "AdmW" (did you mean "AdamW"?)')
     assert.has_error(function() printed(7) end, 'help: a name expected, as in help "AdamW"')

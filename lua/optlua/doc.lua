@@ -187,6 +187,16 @@ local function optimizer_entry(name, class)
   }
 end
 
+local function add_operations(entries)
+  for _, operation in ipairs(core.hidden.optim.operation_list()) do
+    local name = "optim." .. operation.name
+    entries[#entries + 1] = {
+      name = name, page = "optim", section = "Operations of update rules",
+      signature = ("%s(%s)"):format(name, operation.arguments), text = operation.doc .. ". For update rules: see optim.define.",
+    }
+  end
+end
+
 local function add_optimizers(entries)
   local optim = require "optlua.optim"
   for _, name in ipairs(optim.list()) do entries[#entries + 1] = optimizer_entry(name, optim.resolve(name)) end
@@ -237,6 +247,7 @@ local function add_modules(entries)
     if type(value) == "function" then entries[#entries + 1] = function_entry("optlua." .. name, "library", value)
     elseif value then add_table(entries, name .. ".", name, value) end
   end
+  add_table(entries, "Class:", "optim", require("optlua.optim.class").Class)
 end
 
 -- Looking up -------------------------------------------------------------------------------------------
@@ -247,6 +258,7 @@ function doc.entries()
   local entries = {}
   add_ops(entries)
   add_modules(entries)
+  add_operations(entries)
   add_optimizers(entries)
   return entries
 end
@@ -275,7 +287,7 @@ end
 ---@return string
 function doc.text(entry)
   local parts = { entry.signature, "" }
-  for line in entry.text:gmatch "[^\n]+" do parts[#parts + 1] = "  " .. line end
+  for line in entry.text:gmatch "[^\n]*" do parts[#parts + 1] = line == "" and "" or "  " .. line end
   if entry.example and not entry.text:find("    ", 1, true) then
     parts[#parts + 1] = ""
     for line in entry.example:gmatch "[^\n]+" do parts[#parts + 1] = "      " .. line end

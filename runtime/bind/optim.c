@@ -8,6 +8,7 @@
 #include "bind/symbol.h"
 #include "bind/tensor.h"
 #include "optim/clip.h"
+#include "rule/op.h"
 
 ol_tensor **ol_check_tensors(lua_State *L, int arg, int64_t *count) {
   luaL_checktype(L, arg, LUA_TTABLE);
@@ -58,10 +59,36 @@ static int clip(lua_State *L) {
   return 0;
 }
 
+static void set_text(lua_State *L, const char *field, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, field);
+}
+
+/* operation_list(): what there is to say of each operation, { name =, arguments =, doc = } each. */
+static int operation_list(lua_State *L) {
+  lua_newtable(L);
+  for (int op = OL_RULE_ADD; op <= OL_RULE_T; op++) {
+    const ol_rule_op_info *info = &ol_rule_op_table[op];
+    lua_createtable(L, 0, 3);
+    set_text(L, "name", info->name);
+    set_text(L, "arguments", info->arguments);
+    set_text(L, "doc", info->doc);
+    lua_rawseti(L, -2, 1 + op - OL_RULE_ADD);
+  }
+  lua_createtable(L, 0, 3);
+  set_text(L, "name", "group_add");
+  set_text(L, "arguments", "name, x");
+  set_text(L, "doc", "adds the sum of x over the tensor to a number of the group; gives nothing");
+  lua_rawseti(L, -2, 2 + OL_RULE_T - OL_RULE_ADD);
+  return 1;
+}
+
 void ol_open_optim(lua_State *L) {
-  static const luaL_Reg functions[] = {
-    { "overlap", overlap }, { "norm", norm }, { "clip", clip }, { NULL, NULL }
-  };
+  static const luaL_Reg functions[] = { { "overlap", overlap },
+                                        { "norm", norm },
+                                        { "clip", clip },
+                                        { "operation_list", operation_list },
+                                        { NULL, NULL } };
   luaL_newlib(L, functions);
   lua_newtable(L);
   ol_open_symbol(L);

@@ -6,8 +6,8 @@
 #include "base/vecmath.h"
 
 const ol_rule_op_info ol_rule_op_table[OL_RULE_OP_COUNT] = {
-#define ENTRY(op, label, count, text)                                                              \
-  [OL_RULE_##op] = { .name = label, .inputs = count, .doc = text },
+#define ENTRY(op, label, count, args, text)                                                        \
+  [OL_RULE_##op] = { .name = label, .inputs = count, .arguments = args, .doc = text },
   OL_RULE_OPS(ENTRY)
 #undef ENTRY
 };

@@ -16,46 +16,48 @@
 
 #include <stdbool.h>
 
-/* X(ENUM, name, inputs, what it computes): leaves, elementwise operations, reductions, products of
- * matrices, and fill, which stores imply. */
+/* X(ENUM, name, inputs, arguments as Lua writes them, what it computes): leaves, elementwise
+ * operations, reductions, products of matrices, and fill, which stores imply. */
 #define OL_RULE_OPS(X)                                                                             \
-  X(OPERAND, "operand", 0, "an array: parameter, gradient or state")                               \
-  X(NUMBER, "number", 0, "a plain number")                                                         \
-  X(ADD, "add", 2, "x + y")                                                                        \
-  X(SUB, "sub", 2, "x - y")                                                                        \
-  X(MUL, "mul", 2, "x * y")                                                                        \
-  X(DIV, "div", 2, "x / y")                                                                        \
-  X(POW, "pow", 2, "x ^ y; exact products and roots for the numbers 2, 3, 0.5, -0.5, -1")          \
-  X(NEG, "neg", 1, "-x")                                                                           \
-  X(SQRT, "sqrt", 1, "square root")                                                                \
-  X(RSQRT, "rsqrt", 1, "1 / sqrt(x), rounded twice")                                               \
-  X(ABS, "abs", 1, "absolute value")                                                               \
-  X(SIGN, "sign", 1, "-1, 0 or 1")                                                                 \
-  X(EXP, "exp", 1, "e ^ x")                                                                        \
-  X(LOG, "log", 1, "natural logarithm")                                                            \
-  X(TANH, "tanh", 1, "hyperbolic tangent")                                                         \
-  X(MIN, "min", 2, "the smaller of x and y")                                                       \
-  X(MAX, "max", 2, "the larger of x and y")                                                        \
-  X(LT, "lt", 2, "1 where x < y, else 0")                                                          \
-  X(LE, "le", 2, "1 where x <= y, else 0")                                                         \
-  X(GT, "gt", 2, "1 where x > y, else 0")                                                          \
-  X(GE, "ge", 2, "1 where x >= y, else 0")                                                         \
-  X(EQ, "eq", 2, "1 where x == y, else 0")                                                         \
-  X(NE, "ne", 2, "1 where x ~= y, else 0")                                                         \
-  X(CLAMP, "clamp", 3, "x kept between low and high")                                              \
-  X(LERP, "lerp", 3, "x + w * (y - x); from w = 0.5 on y - (y - x) * (1 - w): exact at 1")         \
-  X(WHERE, "where", 3, "y where x is not 0, else z")                                               \
-  X(SUM, "sum", 1, "the sum over the tensor, or over a dimension that is kept with size 1")        \
-  X(MEAN, "mean", 1, "the mean, likewise")                                                         \
-  X(NORM, "norm", 1, "the square root of the sum of squares, likewise")                            \
-  X(AMAX, "amax", 1, "the largest element, likewise; NaN if there is one")                         \
-  X(AMIN, "amin", 1, "the smallest element, likewise")                                             \
-  X(MATMUL, "matmul", 2, "the product of two matrices")                                            \
-  X(T, "t", 1, "a matrix, transposed")                                                             \
-  X(FILL, "fill", 1, "x spread over the shape of the operand that it is assigned to")
+  X(OPERAND, "operand", 0, "", "an array: parameter, gradient or state")                           \
+  X(NUMBER, "number", 0, "", "a plain number")                                                     \
+  X(ADD, "add", 2, "x, y", "x + y")                                                                \
+  X(SUB, "sub", 2, "x, y", "x - y")                                                                \
+  X(MUL, "mul", 2, "x, y", "x * y")                                                                \
+  X(DIV, "div", 2, "x, y", "x / y")                                                                \
+  X(POW, "pow", 2, "x, y", "x ^ y; exact products and roots for the numbers 2, 3, 0.5, -0.5, -1")  \
+  X(NEG, "neg", 1, "x", "-x")                                                                      \
+  X(SQRT, "sqrt", 1, "x", "square root")                                                           \
+  X(RSQRT, "rsqrt", 1, "x", "1 / sqrt(x), rounded twice")                                          \
+  X(ABS, "abs", 1, "x", "absolute value")                                                          \
+  X(SIGN, "sign", 1, "x", "-1, 0 or 1")                                                            \
+  X(EXP, "exp", 1, "x", "e ^ x")                                                                   \
+  X(LOG, "log", 1, "x", "natural logarithm")                                                       \
+  X(TANH, "tanh", 1, "x", "hyperbolic tangent")                                                    \
+  X(MIN, "min", 2, "x, y", "the smaller of x and y")                                               \
+  X(MAX, "max", 2, "x, y", "the larger of x and y")                                                \
+  X(LT, "lt", 2, "x, y", "1 where x < y, else 0")                                                  \
+  X(LE, "le", 2, "x, y", "1 where x <= y, else 0")                                                 \
+  X(GT, "gt", 2, "x, y", "1 where x > y, else 0")                                                  \
+  X(GE, "ge", 2, "x, y", "1 where x >= y, else 0")                                                 \
+  X(EQ, "eq", 2, "x, y", "1 where x == y, else 0")                                                 \
+  X(NE, "ne", 2, "x, y", "1 where x ~= y, else 0")                                                 \
+  X(CLAMP, "clamp", 3, "x, low, high", "x kept between low and high")                              \
+  X(LERP, "lerp", 3, "x, y, w",                                                                    \
+    "x + w * (y - x); from w = 0.5 on y - (y - x) * (1 - w): exact at 1")                          \
+  X(WHERE, "where", 3, "x, y, z", "y where x is not 0, else z")                                    \
+  X(SUM, "sum", 1, "x, [dim]",                                                                     \
+    "the sum over the tensor, or over a dimension that is kept with size 1")                       \
+  X(MEAN, "mean", 1, "x, [dim]", "the mean, likewise")                                             \
+  X(NORM, "norm", 1, "x, [dim]", "the square root of the sum of squares, likewise")                \
+  X(AMAX, "amax", 1, "x, [dim]", "the largest element, likewise; NaN if there is one")             \
+  X(AMIN, "amin", 1, "x, [dim]", "the smallest element, likewise")                                 \
+  X(MATMUL, "matmul", 2, "x, y", "the product of two matrices")                                    \
+  X(T, "t", 1, "x", "a matrix, transposed")                                                        \
+  X(FILL, "fill", 1, "x", "x spread over the shape of the operand that it is assigned to")
 
 typedef enum ol_rule_op {
-#define OL_RULE_ENUM(op, name, inputs, doc) OL_RULE_##op,
+#define OL_RULE_ENUM(op, name, inputs, arguments, doc) OL_RULE_##op,
   OL_RULE_OPS(OL_RULE_ENUM)
 #undef OL_RULE_ENUM
       OL_RULE_OP_COUNT
@@ -64,6 +66,7 @@ typedef enum ol_rule_op {
 typedef struct ol_rule_op_info {
   const char *name;
   int inputs;
+  const char *arguments;
   const char *doc;
 } ol_rule_op_info;
 

@@ -89,8 +89,70 @@ local function check_accepts(what, accepts)
   blame(("%s: accepts: a table or a function (tensor, name) expected, got %s"):format(what, type(accepts)))
 end
 
---- Makes a class of optimizers from a rule. `update(p, g, s, h, group)` returns the new parameter; the
---- other fields are optional: see the chapter on update rules in the documentation.
+--- Makes a class of optimizers from an update rule. A rule says how one parameter is updated; the C
+--- machine runs it, fused, over all of them. The classes of the library are made in the same way.
+---
+---     local optlua = require "optlua"
+---     local optim = optlua.optim
+---     local Heavy = optim.define {
+---       name = "Heavy",
+---       hyper = { lr = { default = 0.1, min = 0 }, momentum = 0.5 },
+---       state = { velocity = 0 },
+---       update = function(p, g, s, h)
+---         s.velocity = h.momentum * s.velocity + g
+---         return p - h.lr * s.velocity
+---       end,
+---     }
+---     local w = optlua.tensor({ 1, 2 }, { requires_grad = true })
+---     w.grad = optlua.tensor { 1, -1 }
+---     Heavy({ w }, { lr = 0.5 }):step()
+---     print(w) --> tensor([0.5000, 2.5000], requires_grad=true)
+---
+--- Fields of a definition; only name and update are required:
+---   name: a word; optim.register makes it a name for containers too
+---   hyper: hyperparameters by name. A table with `default` describes one: default, min and max
+---    (inclusive), above and below (exclusive), integer, choices (a list), type, doc. Anything else is the
+---    default itself. A default is a number, a boolean, a word, or a list of such; limits hold for each
+---    element of a list. Words that groups use themselves (name, match, class, expect, step …) are refused.
+---   state: tensors that a parameter keeps, by name: 0 or another number (filled with it), "param" (a
+---    copy of the parameter), or a table { shape = {…}, init = a number or "param", dtype = "float32",
+---    "float64" or "bfloat16", positive = true for what is never negative }; what is left out is as the
+---    parameter is, and zero. Or a function (shape, h) that returns such a table, so that states can
+---    depend on the shape and on hyperparameters. They are made when the parameter is first updated.
+---   update: the rule, update(p, g, s, h, group); see below
+---   group: { x = 0 }: numbers of the group, in double precision, saved with it
+---   before: before(group, h) runs once a step and group, ahead of update, and may set group.x
+---   after: after(group, h) runs when the update has been made, and sees what group_add added up
+---   accepts: { ndim = 2 } or { ndim = { 1, 2 } }, or a function (tensor, name) that returns true, or
+---    false and why: parameters that the class does not take are refused by name at construction
+---   eval, train: rules (p, s, h, group) that return the form of p for evaluation and for training;
+---    optimizer:eval() and optimizer:train() run them
+---   any other name with a function: a rule (p, s, h, group) of your own, run by optimizer:run "name"
+---
+--- What update is given:
+---   p, g: the parameter and its gradient before the step, as symbols: update does not compute, it
+---    writes down an expression. It runs once for all parameters of a group that have been updated
+---    equally often; if it reads p.shape (a list), p.ndim or p.numel, or reduces over a dimension, once
+---    for each shape. A parameter without a gradient is left alone, and its count with it.
+---   s: reading s.x gives what was last assigned to it in this call, else its value before the step. All
+---    assignments are stored at once, after every read; only the last one to a state counts; a state
+---    without one keeps its value; a number fills it.
+---   h: the hyperparameters as plain numbers, booleans, words and lists: `if`, loops and math.* work on
+---    them. h.step counts the updates of this parameter, from 1; in before and after, those of the group.
+---   group: the numbers of the group as before left them; optim.group_add("x", expression) adds the sum
+---    of an expression to one, which after sees.
+---   The result is the new p, one symbol of its shape; returning p itself writes nothing.
+---
+--- Operations: + - * / ^ and unary minus, and the functions optim.sqrt, optim.where, optim.max … (each
+--- has an entry), on symbols and numbers; on numbers alone the elementwise ones give a number. Shapes
+--- broadcast; reductions over a dimension keep it, with size 1. Every operation rounds once to the
+--- parameter's type, as written, and nothing is reordered: x*c1*c2 is two vector products, so write
+--- c1*c2*x. Plain numbers are doubles. `<` and `==` cannot choose per element: write optim.where(optim.lt(a,
+--- b), x, y). `if s.x` and `s.x == 0` are not about elements: Lua finds every symbol true and unlike a number.
+---
+--- A misspelt name in h, s or group, a NaN, a wrong shape or result raise at the line of the rule, and then
+--- nothing has been changed by the step: it is made as a whole or not at all. Keep no symbol beyond the call.
+--- Class:program shows what the machine runs.
 ---@param definition table
 ---@return optlua.optim.Class
 local function define(definition)
@@ -142,8 +204,13 @@ local function choose_shape(self)
 end
 
 --- What the machine runs: the rule, traced and compiled for one parameter, as text: its passes, its
---- fused instructions and the bytes that it moves for an element of the parameter. Options: `shape`,
---- `dtype` of the parameter, `step` (how often it was updated, from 1), and hyperparameters.
+--- fused instructions and the bytes that it moves for an element of the parameter. Many rules are not the
+--- same at each update: SGD with momentum has no buffer to read at the first one, and Adam's numbers
+--- change. The heading then says of which update the program is.
+---   shape: of the parameter; default one that the class accepts
+---   dtype: of the parameter; default "float32"
+---   step: which update of the parameter, from 1; default 1
+---   and hyperparameters of the class
 ---@param opts? table
 ---@return string
 function Class:program(opts)
@@ -158,8 +225,10 @@ function Class:program(opts)
   if problems[1] then blame(("%s:program: %s"):format(self.name, problems[1])) end
   local p = optlua.zeros(settings.shape or choose_shape(self), { dtype = settings.dtype, requires_grad = true })
   p.grad = optlua.zeros(p.shape, { dtype = settings.dtype })
-  local optimizer = self({ { "p", p } }, rest)
-  return self.name .. ": " .. optimizer:_program(settings.step)
+  local optimizer, step = self({ { "p", p } }, rest), settings.step
+  local text = optimizer:_program(step)
+  local changes = text ~= optimizer:_program(step + 1)
+  return ("%s%s: %s"):format(self.name, changes and ", update " .. step or "", text)
 end
 
 --- A class is printed as its name and its hyperparameters with their defaults.
