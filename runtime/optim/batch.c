@@ -33,8 +33,6 @@ static void sort(ol_step *step, int64_t begin, int64_t end) {
     }
 }
 
-#define AHEAD 8 /* members whose gradient is asked for while others are looked at */
-
 static ol_status collect(ol_error *error, ol_step *step, ol_group *group, bool updates,
                          int64_t *count) {
   if (step->next < step->entries.count)
@@ -46,7 +44,10 @@ static ol_status collect(ol_error *error, ol_step *step, ol_group *group, bool u
   ol_group_look_again(group);
   for (int64_t i = 0; i < group->count; i++) {
     ol_member *m = &group->member[i];
-    if (i + AHEAD < group->count) __builtin_prefetch(&m[AHEAD].param->has_grad);
+    if (i + OL_AHEAD < group->count) {
+      __builtin_prefetch(&m[OL_AHEAD].param->has_grad);
+      __builtin_prefetch(m[OL_AHEAD].slot);
+    }
     if (updates ? !ol_member_is_present(m) : m->steps == 0) continue;
     *entry_at(step, step->entries.count++) = (ol_entry){ .member = m, .made = m->made };
   }

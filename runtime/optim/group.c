@@ -60,6 +60,7 @@ static ol_status add_member(ol_error *error, ol_group *self, ol_tensor *param, c
   OL_TRY(ol_alloc_for(error, size, "a parameter's name", (void **)&m->name));
   memcpy(m->name, name, size);
   m->param = ol_retain(param);
+  m->storage = param->storage;
   m->shape = intern_shape(self, &param->shape);
   self->count++;
   return OL_OK;

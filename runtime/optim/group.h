@@ -21,9 +21,10 @@ typedef struct ol_slot {
 /* What a step reads of each of thousands of members stands first. */
 typedef struct ol_member {
   ol_tensor *param;
-  ol_tensor *seen;  /* of a small one: the gradient that the addresses below were taken from, one
-                       reference; NULL: to be looked up anew */
-  void *param_data; /* addresses of contiguous elements, during a step */
+  ol_storage *storage; /* the parameter's */
+  ol_tensor *seen;     /* of a small one: the gradient that the addresses below were taken from, one
+                          reference; NULL: to be looked up anew */
+  void *param_data;    /* addresses of contiguous elements, during a step */
   void *grad_data;
   int64_t numel;
   int64_t steps; /* updates that were committed */

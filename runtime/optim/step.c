@@ -51,11 +51,13 @@ void ol_step_commit(ol_step *step) {
   ol_machine_commit(step->machine);
   for (int64_t i = 0; i < step->entries.count; i++) {
     const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
+    if (i + OL_AHEAD < step->entries.count)
+      __builtin_prefetch(&entry[OL_AHEAD].member->storage->version, 1);
     if (step->updates) entry->member->steps++;
     if (entry->packed) /* cannot fail: the copy has the parameter's shape and dtype */
       (void)ol_tensor_copy(&unused, entry->member->param, entry->packed);
     else
-      ol_tensor_touch(entry->member->param);
+      entry->member->storage->version++;
   }
   empty(step);
 }
