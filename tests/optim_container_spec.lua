@@ -72,6 +72,26 @@ describe("groups", function()
     fails("a glob, a table of conditions or a function", taken, 1)
   end)
 
+  it("match by a list of globs", function()
+    assert.equal("a.bias ln.weight ln.bias", taken { "*.bias", "ln.*" })
+    fails("a list of globs has no condition 'ndim' beside it", taken, { "*.bias", ndim = 1 })
+    fails("glob 2: a word expected, got number", taken, { "*.bias", 1 })
+  end)
+
+  it("say how it is written when it is nearly right", function()
+    fails('unknown role "biass" %(did you mean "bias"%?%); legal: bias, embedding, norm, weight', taken, { role = "biass" })
+    fails('"%*.bias" is a glob.*write match = "%*.bias", or the pattern "%%.bias%$"', taken, { pattern = "*.bias" })
+    fails("'match' stands in the list of groups", optim.container, Net(), { match = "*" })
+    local Own = nn.class "Own"
+    function Own:init()
+      self.role = { w = "gate" }
+      self.w = nn.Parameter(optlua.zeros(2))
+      self.rest = nn.Parameter(optlua.zeros(2))
+    end
+    assert.equal("w", taken({ role = { "gate", "norm" } }, Own()))
+    fails("group 'group1': match.role: unknown role", optim.container, Own(), { { match = { role = "gatee" }, class = "SGD" } })
+  end)
+
   it("match by function", function()
     assert.equal("ln.bias", taken(function(name, param, module)
       return module:type() == "LayerNorm" and param.ndim == 1 and name:find "bias"

@@ -125,13 +125,14 @@ local function parameters_of(fn, from)
   return table.concat(names, ", ")
 end
 
-local function function_entry(name, page, fn)
+--- `first` is the first parameter that a script writes: the second of methods, unless said otherwise.
+local function function_entry(name, page, fn, first)
   local lines, at = where(fn)
   if not lines then return nil end
   local text = comment_above(lines, at)
-  local method = name:find ":" ~= nil
+  first = first or name:find ":" and 2 or 1
   return {
-    name = name, page = page, signature = ("%s(%s)"):format(name, parameters_of(fn, method and 2 or 1)),
+    name = name, page = page, signature = ("%s(%s)"):format(name, parameters_of(fn, first)),
     text = text, example = example_in(text),
   }
 end
@@ -214,7 +215,7 @@ end
 local function keys_of(value)
   local names = {}
   for name in pairs(value) do
-    if type(name) == "string" and not name:find "^_" then names[#names + 1] = name end
+    if type(name) == "string" and name ~= "new" and not name:find "^_" then names[#names + 1] = name end
   end
   return sorted(names)
 end
@@ -233,6 +234,10 @@ local function add_value(entries, prefix, name, page, value)
     add_table(entries, full .. ".", page, value)
   elseif type(value) == "table" and (name == "Optimizer" or name == "Container") then
     add_table(entries, name:lower() .. ":", page, value)
+  elseif name == "container" then
+    local entry = function_entry(full, page, value.new, 2)
+    entry.signature = "optim.container(model, class, kwargs) or optim.container(model, groups, options)"
+    entries[#entries + 1] = entry
   end
 end
 

@@ -78,18 +78,18 @@ local function read_expect(expect)
 end
 
 -- One group of the script, read: { name, class, test, entries, rest }; problems are added to the list.
-local function read_group(given, i, problems)
-  local function complain(problem)
-    if problem then problems[#problems + 1] = ("group '%s': %s"):format(given.name or i, problem) end
-  end
+local function read_group(given, i, roles, problems)
   if type(given) ~= "table" then
     problems[#problems + 1] = ("group %d is no table"):format(i)
     return nil
   end
   local group = { name = given.name or "group" .. i, entries = {}, rest = {} }
+  local function complain(problem)
+    if problem then problems[#problems + 1] = ("group '%s': %s"):format(group.name, problem) end
+  end
   if type(group.name) ~= "string" or group.name == "" then complain "the name is a word" end
   local problem
-  group.test, problem = match.compile(given.match)
+  group.test, problem = match.compile(given.match, roles)
   complain(problem)
   group.class, problem = classes.resolve(given.class)
   complain(problem)
@@ -135,9 +135,16 @@ local function check_counts(group, problems)
   end
 end
 
+-- The roles that parameters can have: those that every layer knows, and those that layers of the model declare.
+local function roles_of(list)
+  local roles = { bias = true, embedding = true, norm = true, weight = true }
+  for _, entry in ipairs(list) do roles[params.role(entry[1], entry[2], entry[3])] = true end
+  return roles
+end
+
 local function plan_groups(given, list, problems)
-  local groups, plans = {}, {}
-  for i, one in ipairs(given) do groups[#groups + 1] = read_group(one, i, problems) end
+  local groups, plans, roles = {}, {}, roles_of(list)
+  for i, one in ipairs(given) do groups[#groups + 1] = read_group(one, i, roles, problems) end
   distribute(list, groups, problems)
   for _, group in ipairs(groups) do
     check_counts(group, problems)
@@ -217,19 +224,65 @@ local function of_class(self, list, class, kwargs)
   return finish(self, { plan }, problems)
 end
 
+-- A list of groups has no keys; they would be those of a group whose braces were left out.
+local function check_list(groups)
+  for key in pairs(groups) do
+    if math.type(key) ~= "integer" then
+      blame(("optim.container: '%s' stands in the list of groups; each group is a table of its own: "
+        .. "{ { match = \"*\", class = … }, … }"):format(tostring(key)))
+    end
+  end
+end
+
 local function of_groups(self, list, groups, opts)
+  check_list(groups)
   local problems = set_options(self, opts)
   self._defaults = {}
   local plans = plan_groups(groups, list, problems)
   return finish(self, plans, problems)
 end
 
---- Makes an optimizer for a model or a list of parts.
+--- Makes an optimizer for a model, with a class of optimizers for all of it, or groups of parameters that
+--- are updated differently. A container is an optimizer and has all its methods; `optimizers` holds one
+--- optimizer for each class, `model_parts` the modules.
 ---
---- `container(model, class, kwargs)`: all parameters with one class, a class or its name; kwargs are its
---- hyperparameters and the options below. `container(model, groups, options)`: each group is a table
---- { name =, match =, class =, <hyperparameters> }; the first whose `match` fits takes a parameter.
---- Options: max_norm, norm_type, nonfinite. Everything that is wrong is said in one error.
+---     local optlua = require "optlua"
+---     local nn, optim = optlua.nn, optlua.optim
+---     local model = nn.Sequential { nn.Embedding(10, 4), nn.LayerNorm(4), nn.Linear(4, 2) }
+---     local optimizer = optim.container(model, {
+---       { name = "small", match = { role = { "bias", "norm" } }, class = "AdamW", weight_decay = 0 },
+---       { name = "table", match = "0.*|*.embedding.*", class = "SGD", lr = 0.1, expect = 1 },
+---       { name = "rest", match = "*", class = optim.AdamW, lr = 3e-4 },
+---     }, { max_norm = 1 })
+---     for _, name in ipairs(optimizer.groups.small.names) do print(name) end --> 1.weight 1.bias 2.bias
+---
+--- container(model, class, kwargs): all parameters in one group, "default", of a class or its name. kwargs are
+--- the hyperparameters and the options below.
+--- container(model, groups, options): a list of groups { name =, match =, class =, <hyperparameters> }.
+---   name: a word; default "group1", "group2" …
+---   class: an optimizer class or its name
+---   match: which parameters the group takes; each goes to the first group that matches it
+---   expect: how many parameters it takes, or it is an error; when left out, only none is one
+---
+--- What match can be:
+---   "*.bias": a glob on the full name of the parameter. `*` stands for any characters, dots too; "*.bias"
+---    also matches a bare bias; "a.*|b.*" is either, and so is the list { "a.*", "b.*" }
+---   a table of conditions, all of which must hold; each has a value or a list of values:
+---    ndim, the number of dimensions; type, the class of the module that owns it ("Linear"); role,
+---    "weight", "bias", "norm" (all of a norm layer), "embedding", or what a layer declares; pattern, a
+---    Lua pattern on the full name: "%.bias$"
+---   a function (name, parameter, module) that returns whether it matches
+---
+--- Options:
+---   max_norm: gradients whose norm together is larger are scaled down to it, as they are read (they are
+---    not written); default none
+---   norm_type: 2, or math.huge for the largest absolute value; default 2
+---   nonfinite: "off", or "error" to raise when a gradient is not finite, as max_norm does too; default "off"
+---
+--- Parameters that are frozen (requires_grad is false) are in their group, but are not updated until they are
+--- woken. Parts of a model that have names, { { "encoder", a }, { "head", b } }, prefix their parameters:
+--- "head.weight". A tensor that occurs twice (tied) is one parameter, with its first name. Everything that is
+--- wrong — a parameter without a group, a group without one, a misspelt word — is said in one error.
 ---@param parts table a module, a list of modules, or a list of { name, module }
 ---@param what any a class, its name, or a list of groups
 ---@param opts? table

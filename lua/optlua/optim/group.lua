@@ -43,7 +43,7 @@ local function check_params(class, name, entries)
   local problems = {}
   for _, entry in ipairs(entries) do
     local why = class:refuses(entry[2], entry[1])
-    if why then problems[#problems + 1] = ("%s, group '%s': parameter '%s': %s"):format(class.name, name, entry[1], why) end
+    if why then problems[#problems + 1] = ("group '%s': parameter '%s': %s"):format(name, entry[1], why) end
   end
   return problems
 end
@@ -59,7 +59,7 @@ function Group.plan(class, name, entries, given)
   local problems = check_params(class, name, entries)
   local base, wrong = hyper.values(given, class.hyper)
   for _, problem in ipairs(wrong) do
-    problems[#problems + 1] = ("%s, group '%s': %s"):format(class.name, name, problem)
+    problems[#problems + 1] = ("group '%s': %s"):format(name, problem)
   end
   return { class = class, name = name, entries = entries, base = base }, problems
 end

@@ -2,6 +2,7 @@
 --
 --   "*.bias"                  a glob on the full name: * is any run of characters, dots too; "*.x" also
 --                             matches a bare "x"; "a|b" is either
+--   { "*.bias", "norm.*" }    a list of globs: one of them
 --   { ndim = 2, role = … }    conditions that must all hold; a list means one of them:
 --                             pattern (a Lua pattern on the full name), ndim, type (the class of the
 --                             owning module), role (see optim.role)
@@ -11,13 +12,14 @@ local params = require "optlua.optim.params"
 
 local match = {}
 
+local function escape(text) return (text:gsub("[%^%$%(%)%%%.%[%]%+%-%?]", "%%%0"):gsub("%*", ".*")) end
+
 local function compile_glob(glob)
   local patterns = {}
   for alternative in (glob .. "|"):gmatch "([^|]*)|" do
     if alternative == "" then return nil, ("match: %q has an empty alternative"):format(glob) end
-    local literal = alternative:gsub("[%^%$%(%)%%%.%[%]%+%-%?]", "%%%0")
-    patterns[#patterns + 1] = "^" .. literal:gsub("%*", ".*") .. "$"
-    if alternative:sub(1, 2) == "*." then patterns[#patterns + 1] = "^" .. literal:sub(4):gsub("%*", ".*") .. "$" end
+    patterns[#patterns + 1] = "^" .. escape(alternative) .. "$"
+    if alternative:sub(1, 2) == "*." then patterns[#patterns + 1] = "^" .. escape(alternative:sub(3)) .. "$" end
   end
   return function(name)
     for _, pattern in ipairs(patterns) do
@@ -43,6 +45,12 @@ local function check_pattern(pattern)
   if pattern:find "[|\\]" then
     return ("match.pattern: %q: Lua patterns know neither | nor \\; give a list of patterns, or escape with %%"):format(pattern)
   end
+  if pattern:find "^%^?%*" then
+    local glob = pattern:gsub("^%^", "")
+    local same = ("^" .. escape(glob) .. "$"):gsub("^%^%.%*", "")
+    return ("match.pattern: %q is a glob, and Lua patterns know no globs; write match = %q, or the pattern %q")
+      :format(pattern, glob, same)
+  end
   local legal, message = pcall(string.find, "", pattern)
   if not legal then return "match.pattern: " .. message:gsub("^.-:%d+: ", "") end
 end
@@ -62,7 +70,7 @@ local function compile_pattern(patterns)
   end
 end
 
-local function compile_condition(key, wanted)
+local function compile_condition(key, wanted, roles)
   if key == "pattern" then return compile_pattern(wanted) end
   local condition = conditions[key]
   if not condition then
@@ -71,6 +79,9 @@ local function compile_condition(key, wanted)
   for _, value in ipairs(as_list(wanted)) do
     if type(value) ~= condition[1] then
       return nil, ("match.%s: a %s or a list of them expected, got %s"):format(key, condition[1], type(value))
+    end
+    if key == "role" and roles and not roles[value] then
+      return nil, "match.role: " .. options.unknown("role", value, options.names(roles))
     end
   end
   return function(...)
@@ -82,10 +93,21 @@ local function compile_condition(key, wanted)
   end
 end
 
-local function compile_conditions(given)
+local function compile_globs(globs)
+  for key, glob in pairs(globs) do
+    if math.type(key) ~= "integer" then
+      return nil, ("match: a list of globs has no condition '%s' beside it; the condition `pattern` is on the name"):format(key)
+    end
+    if type(glob) ~= "string" then return nil, ("match: glob %d: a word expected, got %s"):format(key, type(glob)) end
+  end
+  return compile_glob(table.concat(globs, "|"))
+end
+
+local function compile_conditions(given, roles)
+  if given[1] ~= nil then return compile_globs(given) end
   local tests = {}
   for key, wanted in pairs(given) do
-    local test, problem = compile_condition(key, wanted)
+    local test, problem = compile_condition(key, wanted, roles)
     if problem then return nil, problem end
     tests[#tests + 1] = test
   end
@@ -100,12 +122,13 @@ end
 
 --- Makes a predicate (name, param, module) of what a group's `match` says.
 ---@param given any
+---@param roles? table<string, true> those that parameters can have; another one is a problem
 ---@return function? predicate
 ---@return string? problem
-function match.compile(given)
+function match.compile(given, roles)
   if type(given) == "string" then return compile_glob(given) end
   if type(given) == "function" then return given end
-  if type(given) == "table" then return compile_conditions(given) end
+  if type(given) == "table" then return compile_conditions(given, roles) end
   return nil, ("match: a glob, a table of conditions or a function expected, got %s"):format(type(given))
 end
 
