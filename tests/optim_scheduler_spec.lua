@@ -148,6 +148,48 @@ describe("an LR lambda", function()
     end
   end)
 
+  it("is asked when it is made; what gives nonsense then is not taken", function()
+    local optimizer = make(1)
+    optim.lr_scheduler(optimizer, { a = function() return 0.5 end })
+    local function nothing() end
+    fails("optim.lr_scheduler: SGD, group 'a', step 0: the schedule gives nil; a number was expected",
+      optim.lr_scheduler, optimizer, nothing)
+    fails("group 'b', step 0: the schedule gives nil", optim.lr_scheduler, optimizer, { a = function() return 2 end, b = nothing })
+    fails("broken lambda", optim.lr_scheduler, optimizer, function() error "broken lambda" end)
+    assert.equal(0.5, optimizer.groups.a.lr)
+    assert.equal(1, optimizer.groups.b.lr)
+  end)
+
+  it("does not keep anybody from reading when it breaks later", function()
+    local optimizer = make(1)
+    local bad = false
+    local scheduler = optim.lr_scheduler(optimizer, function()
+      if bad then error "broken lambda" end
+      return 0.5
+    end)
+    bad = true
+    assert.equal(1, optimizer.groups.a.lr)
+    assert.same({ 1, 1 }, scheduler:get_last_lr())
+    assert.matches("lr = 1", tostring(optimizer))
+    fails("broken lambda", optimizer.step, optimizer)
+    fails("broken lambda", optimizer.add_group, optimizer, { name = "c", params = { optlua.zeros(1) } })
+    assert.equal(2, #optimizer.groups)
+  end)
+
+  it("can be replaced", function()
+    local optimizer, p, q = make(1)
+    optim.lr_scheduler(optimizer, function() return 0.5 end)
+    near({ 0.5 }, rates(optimizer, p, 1))
+    optim.lr_scheduler(optimizer, { a = function(step) return step + 1 end })
+    assert.equal(0.5, optimizer.groups.a.lr) -- what the last update used
+    near({ 2, 3 }, rates(optimizer, p, 2))
+    assert.equal(-1.5, q:item())
+    optim.lr_scheduler(optimizer, function() return 1 end)
+    near({ 1 }, rates(optimizer, p, 1))
+    optimizer:add_group { name = "c", params = { optlua.zeros(1) } }
+    assert.equal(1, optimizer.groups.c.lr)
+  end)
+
   it("holds for groups that are added later", function()
     local optimizer = make(1)
     optim.lr_scheduler(optimizer, function(step) return step + 1 end)
@@ -191,8 +233,9 @@ describe("optim.scheduler", function()
 
   it("checks what comes out like a value that is assigned", function()
     local optimizer = make(1)
-    optim.scheduler(optimizer, "weight_decay", { a = { absolute = true, at = function() return -1 end } })
-    fails("group 'a', step 0: weight_decay: expected a number at least 0", optimizer.step, optimizer)
+    optim.scheduler(optimizer, "weight_decay", { a = { absolute = true, at = function(_, step) return -step end } })
+    optimizer:step()
+    fails("group 'a', step 1: weight_decay: expected a number at least 0", optimizer.step, optimizer)
   end)
 
   it("refuses what it cannot move", function()
@@ -204,7 +247,5 @@ describe("optim.scheduler", function()
     fails("a function, a schedule, or a table", optim.lr_scheduler, optimizer, 0.5)
     fails("a function or a schedule expected, got number", optim.lr_scheduler, optimizer, { a = 0.5 })
     fails("an optimizer or a container expected", optim.lr_scheduler, {}, one)
-    optim.lr_scheduler(optimizer, { a = one })
-    fails("lr has a schedule already", optim.lr_scheduler, optimizer, one)
   end)
 end)

@@ -129,16 +129,24 @@ local function evaluate_or_raise(self, schedule, updates)
   return value
 end
 
---- The value of a hyperparameter that the last update used; before the first one, and after an
---- assignment, the one that the next will use.
----@param name string
----@return any
-function Group:read(name)
+-- What an update used or will use; a schedule that gives nothing legal raises.
+local function value_of(self, name)
   local schedule, updates = self.scheduled[name], self.clock.updates
   if not schedule then return self.base[name] end
   if self.assigned[name] or self.last == "none" then return evaluate_or_raise(self, schedule, updates) end
   if self.last == "loaded" then return evaluate_or_raise(self, schedule, updates - 1) end
   return self.used[name]
+end
+
+--- The value of a hyperparameter that the last update used; before the first one, and after an
+--- assignment, the one that the next will use. Reading never raises: where the schedule gives nothing
+--- legal, it is the base, and the step raises.
+---@param name string
+---@return any
+function Group:read(name)
+  local legal, value = pcall(value_of, self, name)
+  if legal then return value end
+  return self.base[name]
 end
 
 --- Sets the base of a hyperparameter, checked like at construction.
@@ -155,13 +163,24 @@ function Group:assign(name, value)
   if self.scheduled[name] then self.assigned[name] = true else self.values[name] = checked end
 end
 
---- Moves a hyperparameter by a schedule from the next update on.
+--- Raises when a schedule gives nothing legal for the next update.
+---@param schedule { name: string, at: function, absolute: boolean, what: string }
+function Group:try(schedule) evaluate_or_raise(self, schedule, self.clock.updates) end
+
+--- Moves a hyperparameter by a schedule from the next update on, in place of the one that did so far.
 ---@param schedule { name: string, at: function, absolute: boolean, what: string }
 function Group:attach(schedule)
   local name = schedule.name
+  local old = self.scheduled[name]
+  self.scheduled[name] = schedule
+  for i, other in ipairs(self.schedules) do
+    if other == old then
+      self.schedules[i] = schedule
+      return
+    end
+  end
   self.used[name] = self.base[name]
   self.assigned[name] = false
-  self.scheduled[name] = schedule
   self.schedules[#self.schedules + 1] = schedule
 end
 
@@ -244,7 +263,7 @@ end
 ---@return boolean present
 function Group:trace_form(rule)
   local class, values = self.class, self.values
-  for _, schedule in ipairs(self.schedules) do values[schedule.name] = self:read(schedule.name) end
+  for _, schedule in ipairs(self.schedules) do values[schedule.name] = value_of(self, schedule.name) end
   if is_stale(self) then ask_states(self) end
   if core.collect_updated(self.handle) == 0 then return false end
   for name, value in next, self.numbers do self.staged[name] = value end

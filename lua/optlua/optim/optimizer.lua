@@ -85,7 +85,7 @@ end
 function Optimizer._init(self, name)
   self._name = name
   self._groups, self._clock, self._clip = {}, { updates = 0 }, {}
-  self._followers = {} -- schedulers that groups to come will follow
+  self._followers = {} -- by hyperparameter: how groups to come will follow its scheduler
   self.groups, self._show = list_groups()
 end
 
@@ -94,11 +94,13 @@ end
 ---@param plans table[]
 function Optimizer._adopt(self, plans)
   local made = {}
-  for i, plan in ipairs(plans) do made[i] = Group.new(plan, self._clock) end
+  for i, plan in ipairs(plans) do
+    made[i] = Group.new(plan, self._clock)
+    for _, follow in pairs(self._followers) do follow(made[i]) end
+  end
   for _, group in ipairs(made) do
     table.insert(self._groups, group)
     self._show(group)
-    for _, follow in ipairs(self._followers) do follow(group) end
   end
   return made
 end

@@ -32,7 +32,6 @@ local function check_hyper(group, name)
   local option = group.class.hyper[name]
   if not option then return options.unknown("hyperparameter", name, group.class.hyper_names) end
   if type(option.default) ~= "number" then return ("%s is no number; it cannot be moved"):format(name) end
-  if group.scheduled[name] then return ("%s has a schedule already"):format(name) end
 end
 
 -- One schedule for every group that has the hyperparameter; groups that are added later follow.
@@ -44,7 +43,6 @@ local function plan_all(self, given)
       plan[#plan + 1] = { group, given }
     else
       reasons[#reasons + 1] = ("group '%s': %s"):format(group.name, problem)
-      if group.scheduled[self.hyper] then return nil, reasons[#reasons] end
     end
   end
   if #plan == 0 and #reasons > 0 then return nil, reasons[1] end
@@ -70,11 +68,20 @@ local function plan_named(self, given)
   return plan
 end
 
+-- Attaches schedules to groups, once each has given something legal for the next update.
+local function attach(self, plan)
+  for _, item in ipairs(plan) do
+    item.schedule = normalise(item[2], self.hyper, self.what)
+    item[1]:try(item.schedule)
+  end
+  for _, item in ipairs(plan) do item[1]:attach(item.schedule) end
+end
+
 -- Groups that are added later follow a schedule for all.
 local function follow(self, given)
-  table.insert(self.optimizer._followers, function(group)
-    if not check_hyper(group, self.hyper) then group:attach(normalise(given, self.hyper, self.what)) end
-  end)
+  self.optimizer._followers[self.hyper] = function(group)
+    if not check_hyper(group, self.hyper) then attach(self, { { group, given } }) end
+  end
 end
 
 local function make(what, optimizer, name, given)
@@ -89,13 +96,29 @@ local function make(what, optimizer, name, given)
   end
   local plan, problem = (single and plan_all or plan_named)(self, given)
   if problem then blame(("%s: %s"):format(what, problem)) end
-  for _, item in ipairs(plan) do item[1]:attach(normalise(item[2], name, what)) end
+  attach(self, plan)
   if single then follow(self, given) end
   return self
 end
 
---- Moves the learning rate: `schedule` is a function step -> factor on the base, or a schedule object, for
---- all groups; or a table of such by the names of groups (those that are left out keep their value).
+--- Moves the learning rate: `schedule` is a function of the number of updates so far (from 0) that returns the
+--- factor on the base, or a schedule object, for all groups, also those that are added later; or a table
+--- of such by the names of groups (those that are left out keep theirs).
+---
+---     local optlua = require "optlua"
+---     local optim = optlua.optim
+---     local w = optlua.tensor({ 1 }, { requires_grad = true })
+---     w.grad = optlua.ones(1)
+---     local optimizer = optim.SGD({ w }, { lr = 0.5 })
+---     optim.lr_scheduler(optimizer, function(updates) return 1 / (1 + updates) end)
+---     for _ = 1, 2 do optimizer:step() end
+---     print(optimizer.groups.default.lr) --> 0.25
+---
+--- The schedule is asked at the start of each step; nothing has to be stepped. It is asked once here for
+--- the next update: what is no number raises, and nothing has changed. groups.<name>.lr is the value that the
+--- last update used (before the first one, and after an assignment, the one that the next will use);
+--- assigning to it sets the base, and the factor applies to the base. A schedule for a group that has one
+--- takes its place: `function() return 1 end` gives the base back.
 ---@param optimizer optlua.optim.Optimizer
 ---@param schedule function|table
 ---@return optlua.optim.Scheduler
@@ -103,7 +126,7 @@ local function lr_scheduler(optimizer, schedule)
   return make("optim.lr_scheduler", optimizer, "lr", schedule)
 end
 
---- Moves any hyperparameter, as lr_scheduler does the learning rate.
+--- Moves any hyperparameter that is a number, as lr_scheduler does the learning rate.
 ---@param optimizer optlua.optim.Optimizer
 ---@param name string
 ---@param schedule function|table
