@@ -218,6 +218,11 @@ describe("losses and layers:", function()
   it("case 35: a target or an id that does not exist is an error with its position", function()
     fails("target 3 at position %(2%)", functional.cross_entropy, optlua.zeros(2, 3), ids { 0, 3 })
     fails("target %-1 at position %(1%)", functional.cross_entropy, optlua.zeros(2, 3), ids { -1, 0 })
+    fails('target is float32 of shape %(2%); class labels are int64 %(target:to%("int64"%)%) of shape %(2%), '
+      .. "probabilities have the input's shape %(2, 3%)", functional.cross_entropy, optlua.zeros(2, 3), optlua.zeros(2))
+    fails("probabilities of dtype float64 for an input of dtype float32", functional.cross_entropy, optlua.zeros(2, 3),
+      optlua.zeros({ 2, 3 }, { dtype = "float64" }))
+    fails('labels are int64 %(target:to%("int64"%)%)', functional.nll_loss, optlua.zeros(2, 3), optlua.zeros(2))
     local table10 = nn.Embedding(10, 2)
     fails("10 at position %(2%)", table10, ids { 0, 10 })
     fails("%-1 at position %(1%)", table10, ids { -1 })

@@ -44,13 +44,23 @@ end
 
 local function check_inputs(inputs)
   if core.is_tensor(inputs) then inputs = { inputs } end
+  local any = false
   for i, input in ipairs(inputs) do
+    any = any or core.is_tensor(input) and input.requires_grad
     if core.is_tensor(input) and input.requires_grad and (input.dtype ~= "float64" or not input.is_leaf) then
       error(("gradcheck: input %d: a float64 leaf expected, got %s%s"):format(i, input.dtype,
         input.is_leaf and "" or ", the result of " .. input.grad_fn), 3)
     end
   end
+  if not any then error("gradcheck: no input requires a gradient; there is nothing to check", 3) end
   return inputs
+end
+
+local function check_outputs(outputs)
+  for k = 1, outputs.n do
+    if outputs[k].requires_grad then return end
+  end
+  error("gradcheck: no output requires a gradient; there is nothing to check", 3)
 end
 
 -- The gradients of the inputs for a seed of 1 at element i of output k.
@@ -83,6 +93,7 @@ local function gradcheck(fn, inputs, given)
     end
   end
   local outputs = table.pack(fn(table.unpack(inputs)))
+  check_outputs(outputs)
   for k = 1, outputs.n do
     for i = 1, outputs[k].requires_grad and outputs[k]:numel() or 0 do
       backward(fn, inputs, k, i)

@@ -12,21 +12,34 @@ static ol_shape label_shape(const ol_shape *input, int dim) {
   return shape;
 }
 
+/* Targets of a float dtype are probabilities, or labels that were read as numbers. */
+static ol_status check_fractions(ol_error *error, const char *op, const ol_tensor *input,
+                                 const ol_tensor *target, const ol_shape *labels) {
+  char in[OL_SHAPE_TEXT], own[OL_SHAPE_TEXT], wanted[OL_SHAPE_TEXT];
+  if (!ol_shape_equal(&target->shape, &input->shape))
+    return ol_fail(error, OL_SHAPE,
+                   "%s: target is %s of shape %s; class labels are int64 (target:to(\"int64\")) of "
+                   "shape %s, probabilities have the input's shape %s",
+                   op, ol_dtype_name(target->dtype), ol_shape_text(&target->shape, own),
+                   ol_shape_text(labels, wanted), ol_shape_text(&input->shape, in));
+  if (target->dtype == input->dtype) return OL_OK;
+  return ol_fail(error, OL_DTYPE, "%s: probabilities of dtype %s for an input of dtype %s", op,
+                 ol_dtype_name(target->dtype), ol_dtype_name(input->dtype));
+}
+
 static ol_status check_target(ol_error *error, const char *op, const ol_tensor *input,
                               const ol_tensor *target, const ol_shape *labels, bool probabilities) {
   char in[OL_SHAPE_TEXT], own[OL_SHAPE_TEXT], wanted[OL_SHAPE_TEXT];
   bool fractions = ol_dtype_is_float(target->dtype);
-  if (fractions && !probabilities)
-    return ol_fail(error, OL_DTYPE, "%s: target is %s; labels are int64 (or uint8)", op,
+  if (fractions && probabilities) return check_fractions(error, op, input, target, labels);
+  if (fractions)
+    return ol_fail(error, OL_DTYPE, "%s: target is %s; labels are int64 (target:to(\"int64\"))", op,
                    ol_dtype_name(target->dtype));
-  if (fractions && target->dtype != input->dtype)
-    return ol_fail(error, OL_DTYPE, "%s: probabilities of dtype %s for an input of dtype %s", op,
-                   ol_dtype_name(target->dtype), ol_dtype_name(input->dtype));
-  const ol_shape *shape = fractions ? &input->shape : labels;
-  if (ol_shape_equal(&target->shape, shape)) return OL_OK;
-  return ol_fail(error, OL_SHAPE, "%s: target has shape %s; %s for an input of shape %s have %s",
-                 op, ol_shape_text(&target->shape, own), fractions ? "probabilities" : "labels",
-                 ol_shape_text(&input->shape, in), ol_shape_text(shape, wanted));
+  if (ol_shape_equal(&target->shape, labels)) return OL_OK;
+  return ol_fail(error, OL_SHAPE,
+                 "%s: target has shape %s; labels for an input of shape %s have %s", op,
+                 ol_shape_text(&target->shape, own), ol_shape_text(&input->shape, in),
+                 ol_shape_text(labels, wanted));
 }
 
 static ol_status check_weights(ol_error *error, const char *op, const ol_tensor *input,

@@ -15,12 +15,23 @@ local fields = { "above", "below", "choices", "default", "doc", "integer", "max"
 local is_field = {}
 for _, field in ipairs(fields) do is_field[field] = true end
 
+-- A table with keys is no default: it was meant to describe one.
+local function check_keys(what, name, default)
+  for key in pairs(default) do
+    if not is_field[key] and math.type(key) ~= "integer" then
+      blame(("%s: hyper.%s: %s"):format(what, name, options.unknown("field", key, fields)))
+    end
+    if is_field[key] then blame(("%s: hyper.%s: a description needs the field default"):format(what, name)) end
+  end
+end
+
 local function check_description(what, name, option)
   for field in pairs(option) do
     if not is_field[field] then
       blame(("%s: hyper.%s: %s"):format(what, name, options.unknown("field", field, fields)))
     end
   end
+  if type(option.default) == "table" then check_keys(what, name, option.default) end
   local kind = type(option.default)
   if kind == "function" or kind == "userdata" or kind == "nil" then
     blame(("%s: hyper.%s: the default is a number, a boolean, a word or a list of them"):format(what, name))

@@ -105,6 +105,15 @@ function Optimizer._adopt(self, plans)
   return made
 end
 
+-- Names that parameters of earlier groups have get the name of their own group as a prefix.
+local function distinguish(groups, plans)
+  local taken = {}
+  for _, group in ipairs(groups) do
+    for i, name in ipairs(group.names) do taken[name] = group.params[i] end
+  end
+  for _, plan in ipairs(plans) do params.distinguish(plan.entries, plan.name, taken) end
+end
+
 --- All entries { name, tensor, module } of groups and plans, for checks across groups.
 local function entries_of(groups, plans)
   local all = {}
@@ -129,6 +138,7 @@ end
 ---@param plans table[]
 ---@param problems string[]
 function Optimizer._check(self, plans, problems)
+  distinguish(self._groups, plans)
   problems[#problems + 1] = name_clash(self._groups, plans)
   problems[#problems + 1] = params.clash(entries_of(self._groups, plans))
   if #problems > 0 then blame(("%s: %s"):format(self._name, table.concat(problems, "\n" .. self._name .. ": "))) end
@@ -203,7 +213,8 @@ function Optimizer._plan(self, class, given)
   return plan_group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
 end
 
---- Adds a group { name =, params =, <hyperparameters> }; what it leaves out comes from the options that
+--- Adds a group { name =, params =, <hyperparameters> }. Where one of its parameters has a name that is taken,
+--- all of them get the name of the group as a prefix: "group2.weight". What it leaves out comes from the options that
 --- the optimizer was made with. Schedules for all groups hold for it too.
 ---@param given table
 function Optimizer:add_group(given)

@@ -64,6 +64,20 @@ function params.list(given, first)
   return nil, ("parameters are a module, an iterator or a list, not a %s"):format(type(given))
 end
 
+--- Gives the parameters of a group its name as a prefix, where one of them has a name that is taken by
+--- another tensor: two modules may both have a `weight`.
+---@param list table[]
+---@param group string
+---@param taken table<string, optlua.Tensor> earlier names; those of the list are added
+function params.distinguish(list, group, taken)
+  local clash = false
+  for _, entry in ipairs(list) do clash = clash or taken[entry[1]] ~= nil and taken[entry[1]] ~= entry[2] end
+  for _, entry in ipairs(list) do
+    if clash then entry[1] = group .. "." .. entry[1] end
+  end
+  for _, entry in ipairs(list) do taken[entry[1]] = entry[2] end
+end
+
 --- Finds a tensor or a name that occurs twice, or two tensors that share memory.
 ---@param list table[]
 ---@return string? problem
@@ -74,7 +88,7 @@ function params.clash(list)
     if name_of[tensor] then
       return ("parameters '%s' and '%s' are the same tensor; it would be updated twice"):format(name_of[tensor], name)
     end
-    if seen[name] then return ("two parameters are named '%s'"):format(name) end
+    if seen[name] then return ("two parameters are named '%s'; give them names of their own: { { \"name\", tensor }, … }"):format(name) end
     name_of[tensor], seen[name], tensors[i] = name, true, tensor
   end
   local first, second = core.overlap(tensors)
