@@ -129,6 +129,16 @@ static void cells(int64_t begin, int64_t end, void *context) {
   for (int64_t i = begin; i < end; i++) cell(context, i);
 }
 
+/* Whole rows, one for each outer position: the same, without the arithmetic of cells. */
+static void whole_rows(int64_t begin, int64_t end, void *context) {
+  const job *j = context;
+  const ol_folding *f = j->folding;
+  int64_t bytes = f->count * (int64_t)ol_dtype_size(f->source->dtype);
+  const char *x = (const char *)ol_tensor_data(f->source);
+  for (int64_t r = begin; r < end; r++)
+    j->fold->run(f->count, x + r * bytes, j->center ? j->center + r : NULL, j->total + r);
+}
+
 /* The greatest power of two that is at most bound, at least 1. */
 static int64_t power_below(int64_t bound) {
   int64_t power = 1;
@@ -153,7 +163,8 @@ static void cut(job *j) {
 static void run_cells(const job *j) {
   int64_t work = j->rows * (j->folding->inner < OL_FOLD_LANES ? j->folding->inner : OL_FOLD_LANES);
   int64_t count = j->folding->outer * j->blocks * j->tiles;
-  ol_parallel_for(count, 1 + OL_GRAIN / (work + 1), cells, (void *)j);
+  ol_range_fn *fn = j->folding->inner == 1 && j->blocks == 1 ? whole_rows : cells;
+  ol_parallel_for(count, 1 + OL_GRAIN / (work + 1), fn, (void *)j);
 }
 
 /* Merges the blocks of each outer position, in order. */

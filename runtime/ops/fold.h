@@ -77,22 +77,30 @@ ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_fo
                          ol_dtype dtype, ol_tensor **target);
 
 /* One fold: START is the identity; STEP(t, x, c) the total after element x, read as `load`, with
- * center c; MERGE(t, u) that of two totals. Sixteen lanes, merged by halves. */
-#define OL_FOLD_KERNELS(name, suffix, type, load, total_type, member, START, STEP, MERGE)          \
+ * center c; MERGE(t, u) that of two totals. Lanes, of which there is a power of two, are merged by
+ * halves; short rows need none. */
+#define OL_FOLD_KERNELS(name, suffix, type, load, lane_type, LANES, total_type, member, START,     \
+                        STEP, MERGE)                                                               \
   OL_KERNEL static void name##_run_##suffix(int64_t count, const void *data, const double *center, \
                                             ol_total *total) {                                     \
     const type *x = data;                                                                          \
     const double c __attribute__((unused)) = center ? *center : 0;                                 \
-    total_type lane[16];                                                                           \
-    for (int k = 0; k < 16; k++) lane[k] = START;                                                  \
-    int64_t whole = count & ~(int64_t)15;                                                          \
-    for (int64_t i = 0; i < whole; i += 16)                                                        \
-      for (int k = 0; k < 16; k++) lane[k] = STEP(lane[k], (load)x[i + k], c);                     \
+    lane_type lane[LANES];                                                                         \
+    if (count < 16) {                                                                              \
+      lane_type all = START;                                                                       \
+      for (int64_t i = 0; i < count; i++) all = STEP(all, (load)x[i], c);                          \
+      total->member = (total_type)all;                                                             \
+      return;                                                                                      \
+    }                                                                                              \
+    for (int k = 0; k < LANES; k++) lane[k] = START;                                               \
+    const int64_t whole = count & ~(int64_t)(LANES - 1);                                           \
+    for (int64_t i = 0; i < whole; i += LANES)                                                     \
+      OL_APART for (int k = 0; k < LANES; k++) lane[k] = STEP(lane[k], (load)x[i + k], c);         \
     for (int64_t i = whole; i < count; i++)                                                        \
       lane[i - whole] = STEP(lane[i - whole], (load)x[i], c);                                      \
-    for (int width = 8; width > 0; width /= 2)                                                     \
+    for (int width = LANES / 2; width > 0; width /= 2)                                             \
       for (int k = 0; k < width; k++) lane[k] = MERGE(lane[k], lane[k + width]);                   \
-    total->member = lane[0];                                                                       \
+    total->member = (total_type)lane[0];                                                           \
   }                                                                                                \
   OL_KERNEL static void name##_lanes_##suffix(int64_t count, const void *data,                     \
                                               const double *center, ol_total *total) {             \
@@ -111,35 +119,60 @@ ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_fo
 #define OL_FOLD(name, suffix, member, START)                                                       \
   { { .member = START }, name##_run_##suffix, name##_lanes_##suffix, name##_merge_##suffix }
 
-/* Defines `static const ol_folds name` for float32 and float64: elements read as double. */
+/* Defines `static const ol_folds name` for float32 and float64: elements read as double, sixteen
+ * lanes. */
 #define OL_FLOAT_FOLDS(name, START, STEP, MERGE)                                                   \
-  OL_FOLD_KERNELS(name, f32, float, double, double, f64, START, STEP, MERGE)                       \
-  OL_FOLD_KERNELS(name, f64, double, double, double, f64, START, STEP, MERGE)                      \
+  OL_FOLD_KERNELS(name, f32, float, double, double, 16, double, f64, START, STEP, MERGE)           \
+  OL_FOLD_KERNELS(name, f64, double, double, double, 16, double, f64, START, STEP, MERGE)          \
   static const ol_folds name = {                                                                   \
     { [OL_F32] = OL_FOLD(name, f32, f64, START), [OL_F64] = OL_FOLD(name, f64, f64, START) }       \
   };
 
 /* And for integers, read as int64. */
 #define OL_NUMBER_FOLDS(name, START, STEP, MERGE, INT_START, INT_STEP, INT_MERGE)                  \
-  OL_FOLD_KERNELS(name, f32, float, double, double, f64, START, STEP, MERGE)                       \
-  OL_FOLD_KERNELS(name, f64, double, double, double, f64, START, STEP, MERGE)                      \
-  OL_FOLD_KERNELS(name, u8, uint8_t, int64_t, int64_t, i64, INT_START, INT_STEP, INT_MERGE)        \
-  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, i64, INT_START, INT_STEP, INT_MERGE)       \
+  OL_FOLD_KERNELS(name, f32, float, double, double, 16, double, f64, START, STEP, MERGE)           \
+  OL_FOLD_KERNELS(name, f64, double, double, double, 16, double, f64, START, STEP, MERGE)          \
+  OL_FOLD_KERNELS(name, u8, uint8_t, int64_t, int64_t, 16, int64_t, i64, INT_START, INT_STEP,      \
+                  INT_MERGE)                                                                       \
+  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, 16, int64_t, i64, INT_START, INT_STEP,     \
+                  INT_MERGE)                                                                       \
   static const ol_folds name = { { [OL_F32] = OL_FOLD(name, f32, f64, START),                      \
                                    [OL_F64] = OL_FOLD(name, f64, f64, START),                      \
                                    [OL_U8] = OL_FOLD(name, u8, i64, INT_START),                    \
                                    [OL_I64] = OL_FOLD(name, i64, i64, INT_START) } };
 
+/* Extremes: exact in the elements' own dtype. Of fractions, and of integers too. */
+#define OL_EXTREME_FLOAT_FOLDS(name, START, STEP, MERGE)                                           \
+  OL_FOLD_KERNELS(name, f32, float, float, float, 64, double, f64, START, STEP, MERGE)             \
+  OL_FOLD_KERNELS(name, f64, double, double, double, 64, double, f64, START, STEP, MERGE)          \
+  static const ol_folds name = {                                                                   \
+    { [OL_F32] = OL_FOLD(name, f32, f64, START), [OL_F64] = OL_FOLD(name, f64, f64, START) }       \
+  };
+
+#define OL_EXTREME_FOLDS(name, START, U8_START, I64_START, STEP, MERGE)                            \
+  OL_FOLD_KERNELS(name, f32, float, float, float, 64, double, f64, START, STEP, MERGE)             \
+  OL_FOLD_KERNELS(name, f64, double, double, double, 64, double, f64, START, STEP, MERGE)          \
+  OL_FOLD_KERNELS(name, u8, uint8_t, uint8_t, uint8_t, 64, int64_t, i64, U8_START, STEP, MERGE)    \
+  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, 64, int64_t, i64, I64_START, STEP, MERGE)  \
+  static const ol_folds name = { { [OL_F32] = OL_FOLD(name, f32, f64, START),                      \
+                                   [OL_F64] = OL_FOLD(name, f64, f64, START),                      \
+                                   [OL_U8] = OL_FOLD(name, u8, i64, U8_START),                     \
+                                   [OL_I64] = OL_FOLD(name, i64, i64, I64_START) } };
+
 /* Counts: totals of int64 from elements of any dtype that computes or is data. */
 #define OL_COUNT_FOLDS(name, STEP)                                                                 \
-  OL_FOLD_KERNELS(name, f32, float, float, int64_t, i64, 0, STEP, OL_FOLD_ADD)                     \
-  OL_FOLD_KERNELS(name, f64, double, double, int64_t, i64, 0, STEP, OL_FOLD_ADD)                   \
-  OL_FOLD_KERNELS(name, u8, uint8_t, uint8_t, int64_t, i64, 0, STEP, OL_FOLD_ADD)                  \
-  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, i64, 0, STEP, OL_FOLD_ADD)                 \
+  OL_FOLD_KERNELS(name, f32, float, float, int64_t, 16, int64_t, i64, 0, STEP, OL_FOLD_ADD)        \
+  OL_FOLD_KERNELS(name, f64, double, double, int64_t, 16, int64_t, i64, 0, STEP, OL_FOLD_ADD)      \
+  OL_FOLD_KERNELS(name, u8, uint8_t, uint8_t, int64_t, 16, int64_t, i64, 0, STEP, OL_FOLD_ADD)     \
+  OL_FOLD_KERNELS(name, i64, int64_t, int64_t, int64_t, 16, int64_t, i64, 0, STEP, OL_FOLD_ADD)    \
   static const ol_folds name = { { [OL_F32] = OL_FOLD(name, f32, i64, 0),                          \
                                    [OL_F64] = OL_FOLD(name, f64, i64, 0),                          \
                                    [OL_U8] = OL_FOLD(name, u8, i64, 0),                            \
                                    [OL_I64] = OL_FOLD(name, i64, i64, 0) } };
+
+/* The greater and the lesser of two; NaN wins. Without branches, so that they vectorise. */
+#define OL_MAX_OF(t, u)   ((((u) > (t)) | ((u) != (u))) ? (u) : (t))
+#define OL_MIN_OF(t, u)   ((((u) < (t)) | ((u) != (u))) ? (u) : (t))
 
 #define OL_FOLD_ADD(t, u) ((t) + (u))
 

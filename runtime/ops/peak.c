@@ -8,12 +8,10 @@
 /* Where the arguments of max, min, argmax and argmin stand. */
 enum { SELF, DIM, KEEPDIM };
 
-#define MAX(t, u)       ((u) > (t) || (u) != (u) ? (u) : (t))
-#define MIN(t, u)       ((u) < (t) || (u) != (u) ? (u) : (t))
-#define MAX_OF(t, x, c) MAX(t, x)
-#define MIN_OF(t, x, c) MIN(t, x)
-OL_NUMBER_FOLDS(maxima, -INFINITY, MAX_OF, MAX, INT64_MIN, MAX_OF, MAX)
-OL_NUMBER_FOLDS(minima, INFINITY, MIN_OF, MIN, INT64_MAX, MIN_OF, MIN)
+#define MAX(t, x, c) OL_MAX_OF(t, x)
+#define MIN(t, x, c) OL_MIN_OF(t, x)
+OL_EXTREME_FOLDS(maxima, -INFINITY, 0, INT64_MIN, MAX, OL_MAX_OF)
+OL_EXTREME_FOLDS(minima, INFINITY, UINT8_MAX, INT64_MAX, MIN, OL_MIN_OF)
 
 #define TIES(t, x, c) ((t) + ((x) == (c)))
 OL_FLOAT_FOLDS(ties, 0, TIES, OL_FOLD_ADD)

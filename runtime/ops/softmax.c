@@ -11,22 +11,22 @@
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, MAX_LANES = 64 };
 
 /* y = x - its maximum, which is returned. */
 #define DEFINE_SHIFT(suffix, type)                                                                 \
   OL_KERNEL static double shift_##suffix(int64_t count, const void *row, void *result) {           \
     const type *x = row;                                                                           \
-    type *y = result, lane[LANES];                                                                 \
-    for (int k = 0; k < LANES; k++) lane[k] = -INFINITY;                                           \
-    int64_t i = 0;                                                                                 \
-    for (; i + LANES <= count; i += LANES)                                                         \
-      for (int k = 0; k < LANES; k++) lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];           \
-    for (int k = 0; i + k < count; k++) lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];         \
-    for (int width = LANES / 2; width > 0; width /= 2)                                             \
-      for (int k = 0; k < width; k++)                                                              \
-        lane[k] = lane[k + width] > lane[k] ? lane[k + width] : lane[k];                           \
-    const type max = lane[0];                                                                      \
+    type *y = result, lane[MAX_LANES], max = -INFINITY;                                            \
+    const int64_t whole = count & ~(int64_t)(MAX_LANES - 1);                                       \
+    if (whole > 0) {                                                                               \
+      for (int k = 0; k < MAX_LANES; k++) lane[k] = x[k];                                          \
+      for (int64_t i = MAX_LANES; i < whole; i += MAX_LANES)                                       \
+        OL_APART for (int k = 0; k < MAX_LANES; k++) lane[k] =                                     \
+            x[i + k] > lane[k] ? x[i + k] : lane[k];                                               \
+      for (int k = 0; k < MAX_LANES; k++) max = lane[k] > max ? lane[k] : max;                     \
+    }                                                                                              \
+    for (int64_t i = whole; i < count; i++) max = x[i] > max ? x[i] : max;                         \
     OL_APART for (int64_t k = 0; k < count; k++) y[k] = x[k] - max;                                \
     return max;                                                                                    \
   }
@@ -35,9 +35,13 @@ enum { LANES = 16 };
 #define DEFINE_SUM(name, suffix, type, F)                                                          \
   OL_KERNEL static double name##_##suffix(int64_t count, const void *a, const void *b) {           \
     const type *x = a, *y = b;                                                                     \
-    double lane[LANES] = { 0 };                                                                    \
+    double lane[LANES] = { 0 }, all = 0;                                                           \
     int64_t i = 0;                                                                                 \
     (void)y;                                                                                       \
+    if (count < LANES) {                                                                           \
+      for (; i < count; i++) all += F(x[i], y[i]);                                                 \
+      return all;                                                                                  \
+    }                                                                                              \
     for (; i + LANES <= count; i += LANES)                                                         \
       for (int k = 0; k < LANES; k++) lane[k] += F(x[i + k], y[i + k]);                            \
     for (int k = 0; i + k < count; k++) lane[k] += F(x[i + k], y[i + k]);                          \

@@ -12,15 +12,13 @@ enum { SELF, P, DIM, KEEPDIM };
 
 #define COUNT(t, x, c)   ((t) + ((x) != 0))
 #define ABS(t, x, c)     ((t) + fabs(x))
-#define MAX(t, u)        ((u) > (t) || (u) != (u) ? (u) : (t))
-#define MIN(t, u)        ((u) < (t) || (u) != (u) ? (u) : (t))
-#define MAX_ABS(t, x, c) MAX(t, fabs(x))
-#define MIN_ABS(t, x, c) MIN(t, fabs(x))
+#define MAX_ABS(t, x, c) OL_MAX_OF(t, fabs(x))
+#define MIN_ABS(t, x, c) OL_MIN_OF(t, fabs(x))
 #define TIES(t, x, c)    ((t) + (fabs(x) == (c)))
 OL_FLOAT_FOLDS(counts, 0, COUNT, OL_FOLD_ADD)
 OL_FLOAT_FOLDS(absolutes, 0, ABS, OL_FOLD_ADD)
-OL_FLOAT_FOLDS(greatest, 0, MAX_ABS, MAX)
-OL_FLOAT_FOLDS(least, INFINITY, MIN_ABS, MIN)
+OL_EXTREME_FLOAT_FOLDS(greatest, 0, MAX_ABS, OL_MAX_OF)
+OL_EXTREME_FLOAT_FOLDS(least, INFINITY, MIN_ABS, OL_MIN_OF)
 OL_FLOAT_FOLDS(ties, 0, TIES, OL_FOLD_ADD)
 
 /* Sums of |x| to the power p, which stands in for the center; in tiles. */

@@ -1,0 +1,123 @@
+-- Losses and layer normalisation: cases where other systems went wrong, and bad input.
+local optlua = require "optlua"
+local tensor, zeros, ones = optlua.tensor, optlua.zeros, optlua.ones
+local nan = 0 / 0
+
+local function int(list) return tensor(list, { dtype = "int64" }) end
+local function double(list) return tensor(list, { dtype = "float64" }) end
+
+local function fails(message, fn)
+  local ok, got = pcall(fn)
+  assert.is_false(ok, "no error was raised")
+  assert.is_truthy(tostring(got):find(message, 1, true), ("%q lacks %q"):format(tostring(got), message))
+end
+
+local function near(want, got) assert.is_true(math.abs(want - got) < 1e-9, want .. " ~= " .. got) end
+
+local function logits(list)
+  local x = double(list)
+  x.requires_grad = true
+  return x
+end
+
+describe("cross_entropy", function()
+  it("is 0 with zero gradient when every target is ignored", function()
+    for _, loss in ipairs { optlua.cross_entropy, optlua.nll_loss } do
+      local x = logits { { 1, 2, 3 }, { 5, nan, 0 } }
+      local y = loss(x, int { -100, -100 })
+      y:backward()
+      assert.equal(0, y:item())
+      assert.same({ { 0, 0, 0 }, { 0, 0, 0 } }, x.grad:totable())
+      assert.equal(0, loss(zeros(0, 3), zeros({ 0 }, { dtype = "int64" })):item())
+      assert.same({ 0, 0 }, loss(x, int { 7, 7 }, { ignore_index = 7, reduction = "none" }):totable())
+    end
+  end)
+
+  it("smooths only rows that count", function()
+    local x = logits { { 1, 2, 3 }, { 5, 0, 0 } }
+    local y = optlua.cross_entropy(x, int { 2, -100 }, { label_smoothing = 0.2 })
+    near(0.6076059644, y:item())
+    y:backward()
+    assert.same({ 0, 0, 0 }, x.grad[2]:totable())
+    local even = optlua.cross_entropy(x, int { 2, 0 }, { label_smoothing = 1, reduction = "none" })
+    near(optlua.cross_entropy(x, double { { 1, 1, 1 }, { 1, 1, 1 } }:div(3)):item(), even:mean():item())
+  end)
+
+  it("weighs classes, and the mean by their weights", function()
+    local x, y = logits { { 1, 2, 3 }, { 5, 0, 0 } }, int { 2, 1 }
+    local each = optlua.cross_entropy(x, y, { reduction = "none" }):totable()
+    local weight = double { 1, 2, 4 }
+    near((4 * each[1] + 2 * each[2]) / 6, optlua.cross_entropy(x, y, weight):item())
+    near(4 * each[1] + 2 * each[2], optlua.cross_entropy(x, y, weight, { reduction = "sum" }):item())
+    assert.equal(0, optlua.cross_entropy(x, y, double { 1, 0, 0 }):item())
+  end)
+
+  it("takes labels as probabilities, and more dimensions", function()
+    local x = logits { { 1, 2, 3 }, { 5, 0, 0 } }
+    local hot = optlua.one_hot(int { 2, 1 }, 3):to "float64"
+    near(optlua.cross_entropy(x, int { 2, 1 }):item(), optlua.cross_entropy(x, hot):item())
+    local deep = optlua.stack({ x, x }, 3) -- (2,3,2)
+    near(optlua.cross_entropy(x, int { 2, 1 }):item(), optlua.cross_entropy(deep, int { { 2, 2 }, { 1, 1 } }):item())
+    assert.equal(optlua.cross_entropy(x[1], int(2)):item(), optlua.cross_entropy(x[{ { 1, 1 } }], int { 2 }):item())
+  end)
+
+  it("is finite for large logits", function()
+    near(1, optlua.cross_entropy(double { { 1e4, 1e4 - 1 } }, double { { 0, 1 } }):item() - math.log(1 + math.exp(-1)))
+  end)
+
+  it("names the position of a target that is no class", function()
+    local message = "cross_entropy: target 3 at position (2) is neither a class (0 to 2) nor ignore_index (-100)"
+    fails(message, function() return optlua.cross_entropy(ones(2, 3), int { 0, 3 }) end)
+    fails("cross_entropy: target -1 at position (2, 1)",
+      function() return optlua.cross_entropy(ones(2, 3, 2), int { { 0, 0 }, { -1, 0 } }) end)
+    fails("nll_loss: target 5 at position (1)", function() return optlua.nll_loss(ones(1, 3), int { 5 }) end)
+    fails("target 2 at position ()", function() return optlua.cross_entropy(ones(2), int(2)) end)
+  end)
+
+  it("names what does not fit", function()
+    local x, y = ones(2, 3), int { 0, 1 }
+    fails("target has shape (1, 2); labels for an input of shape (2, 3) have (2)",
+      function() return optlua.cross_entropy(x, int { { 0, 1 } }) end)
+    fails("probabilities for an input of shape (2, 3) have (2, 3)",
+      function() return optlua.cross_entropy(x, ones(2, 2)) end)
+    fails("weight has shape (2), wants (3)", function() return optlua.cross_entropy(x, y, ones(2)) end)
+    fails("weight is float64, input float32", function() return optlua.cross_entropy(x, y, double { 1, 1, 1 }) end)
+    fails("label_smoothing is 1.5, wants 0 to 1",
+      function() return optlua.cross_entropy(x, y, { label_smoothing = 1.5 }) end)
+    fails("mean|sum|none", function() return optlua.cross_entropy(x, y, { reduction = "average" }) end)
+    fails("nll_loss: target is float32; labels are int64", function() return optlua.nll_loss(x, x) end)
+    fails("input has no classes", function() return optlua.cross_entropy(tensor(1), int(0)) end)
+    local weight = double { 1, 1, 1 }
+    weight.requires_grad = true
+    fails("weight has no gradient", function() return optlua.cross_entropy(x:to "float64", y, weight) end)
+  end)
+end)
+
+describe("mse_loss", function()
+  it("wants one shape, so that nothing broadcasts by mistake", function()
+    fails("mse_loss: input of shape (3, 1) and target of shape (3) differ",
+      function() return optlua.mse_loss(ones(3, 1), ones(3)) end)
+    fails("got int64", function() return optlua.mse_loss(ones(2), int { 1, 2 }) end)
+  end)
+end)
+
+describe("layer_norm", function()
+  it("keeps the variance of large numbers", function()
+    local y = optlua.layer_norm(tensor { 40000, 40001, 40002, 40003 }, { 4 }):totable()
+    for k, want in ipairs { -1.34163542, -0.44721181, 0.44721181, 1.34163542 } do
+      assert.is_true(math.abs(y[k] - want) < 1e-6)
+    end
+    local shifted = optlua.layer_norm(tensor { 1e7, 1e7 + 1, 1e7 + 2, 1e7 + 3 }, { 4 }):totable()
+    assert.same(y, shifted)
+    assert.same({ 0, 0, 0 }, optlua.layer_norm(tensor { 5, 5, 5 }, { 3 }):totable())
+  end)
+
+  it("names what does not fit", function()
+    fails("layer_norm: input of shape (3, 4) does not end in the normalized shape (3)",
+      function() return optlua.layer_norm(ones(3, 4), { 3 }) end)
+    fails("layer_norm: weight has shape (3), wants (4)",
+      function() return optlua.layer_norm(ones(3, 4), { 4 }, ones(3)) end)
+    fails("layer_norm: bias is float64, input float32",
+      function() return optlua.layer_norm(ones(3, 4), { 4 }, nil, double { 1, 1, 1, 1 }) end)
+  end)
+end)
