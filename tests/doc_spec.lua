@@ -22,7 +22,7 @@ describe("the documentation", function()
   end)
 
   for _, entry in ipairs(doc.entries()) do
-    if entry.example and entry.page ~= "tensors" then -- the registry's spec runs those
+    if entry.example and (entry.page ~= "tensors" or entry.section == "Fields and keys") then -- registry_spec runs the others
       it("has an example for " .. entry.name .. " that prints what it says", function()
         examples.check(entry.example)
       end)
@@ -47,6 +47,23 @@ describe("the documentation", function()
       assert.equal("optim." .. word, found:match "^[^\n]*")
     end
     assert.matches("^Class:program%(opts%)", printed "program")
+  end)
+
+  it("explains methods of objects, fields and keys", function()
+    for name, line in pairs {
+      ["loader:batches"] = "loader:batches()", get_last_lr = "scheduler:get_last_lr()", ["progress:update"] = "progress:update(steps, note)",
+      groups = "optimizer.groups", requires_grad = "tensor.requires_grad", T = "tensor.T",
+      ["nn.functional.softmax"] = "nn.functional.softmax(input, dim)", ["ModuleList:append"] = "ModuleList:append(item)",
+      indexing = "t[i], t[{ … }], t[index], t[mask]; t[…] = value",
+    } do assert.equal(line, printed(name):match "^[^\n]*") end
+    assert.matches("optlua.func {", printed "func", 1, true)
+    assert.matches("^optlua.where.*\n\noptim.where%(x, y, z%)", printed "where")
+    assert.has_error(function() printed "options" end)
+  end)
+
+  it("does not insist on capital letters", function()
+    assert.equal(printed "AdamW", printed "adamw")
+    assert.equal(printed "nn.Linear", printed "NN.linear")
   end)
 
   it("names the nearest when there is none", function()

@@ -149,6 +149,13 @@ describe("the REPL", function()
       leave(repl)
     end)
 
+    it("explains names, and says in one line that there is none", function()
+      local repl = start()
+      assert.matches("^optim.AdamW%(parameters, options%)\r?\n", (repl:enter 'help "adamw"'))
+      assert.equal('doc: nothing is called "Dropuot" (did you mean "dropout"?)', (repl:enter('help "Dropuot"')))
+      leave(repl)
+    end)
+
     it("sets no global outside the REPL", function()
       assert.equal("nil\tnil\n", process.run(folder, "optlua -e 'print(optlua, help)'").out)
     end)

@@ -44,6 +44,13 @@ local function param_line(param)
   return ("  %s: %s"):format(param.name, table.concat(words, "; "))
 end
 
+local registry -- what core.registry gave
+
+local function families()
+  registry = registry or core.registry()
+  return registry
+end
+
 local function op_entry(family, op)
   local names, lines, first = {}, { op.doc }, op.method and 2 or 1
   for p, param in ipairs(op.params) do
@@ -61,11 +68,42 @@ local function op_entry(family, op)
 end
 
 local function add_ops(entries)
-  for _, family in ipairs(core.registry()) do
+  for _, family in ipairs(families()) do
     for _, op in ipairs(family.ops) do
       if not op.hidden then entries[#entries + 1] = op_entry(family, op) end
     end
   end
+end
+
+-- Keys of tensors, which no function takes.
+local indexing = {
+  name = "tensor indexing", page = "tensors", section = "Fields and keys",
+  signature = "t[i], t[{ … }], t[index], t[mask]; t[…] = value",
+  text = [[
+Reads or sets a part of a tensor. Positions count from 1, negative ones from the end; slices include both ends.
+  t[2]: one position of dimension 1, which the result does not have; so t[2][3] is one element
+  t[{ 2, { 1, 3 } }]: for each dimension a position, a slice { first, last } or { first, last, step }, or {}
+   for the whole; dimensions that are left out are whole. t[{ 2, 3 }]:item() is a Lua number
+  t[index]: int64 positions of dimension 1; they are data, and count from 0. Also once in a list
+  t[mask]: uint8: the elements where it is not 0
+Positions and slices give views, which share memory with t; index and mask give copies. A value that is
+assigned is a number or a tensor, which broadcasts.]],
+  example = [[
+local t = optlua.arange(6):reshape(2, 3)
+print(t[{ 2, { 1, 2 } }]) --> tensor([3, 4])
+t[{ {}, 3 }] = -1
+print(t[1]) --> tensor([ 0,  1, -1])]],
+}
+
+local function add_fields(entries)
+  local fields = debug.getmetatable(core.zeros(0)).__names
+  for _, name in ipairs(options.names(fields)) do
+    entries[#entries + 1] = {
+      name = "tensor." .. name, page = "tensors", section = indexing.section, signature = "tensor." .. name,
+      text = fields[name],
+    }
+  end
+  entries[#entries + 1] = indexing
 end
 
 -- Sources ----------------------------------------------------------------------------------------------
@@ -205,7 +243,7 @@ end
 
 -- Modules ------------------------------------------------------------------------------------------------
 
-local modules = { "nn", "optim", "data", "metrics", "evaluate", "progress", "gradcheck", "npy", "options" }
+local modules = { "nn", "optim", "data", "metrics", "evaluate", "progress", "gradcheck", "npy" }
 
 local function sorted(names)
   table.sort(names)
@@ -222,6 +260,34 @@ end
 
 local add_table
 
+-- What a layer can do beside what every module can.
+local function add_methods(entries, page, class)
+  for _, name in ipairs(keys_of(class)) do
+    local own = type(class[name]) == "function" and name ~= "init" and name ~= "forward" and name ~= "extra_repr"
+    if own then entries[#entries + 1] = function_entry(class.name .. ":" .. name, page, class[name]) end
+  end
+end
+
+-- nn.functional holds ops.
+local function functional_entry(name)
+  for _, family in ipairs(families()) do
+    for _, op in ipairs(family.ops) do
+      if op.name == name then
+        local entry, words = op_entry(family, op), {}
+        for p, param in ipairs(op.params) do
+          local word = param.name == "self" and "input" or param.name
+          words[p] = param.optional and "[" .. word .. "]" or word
+        end
+        return {
+          name = "nn.functional." .. name, page = "nn",
+          signature = ("nn.functional.%s(%s)"):format(name, table.concat(words, ", ")),
+          text = ("The operation %s, as a function. %s"):format(entry.name, op.doc),
+        }
+      end
+    end
+  end
+end
+
 --- Adds what a name stands for, if it is documented.
 local function add_value(entries, prefix, name, page, value)
   local full = prefix .. name
@@ -229,8 +295,10 @@ local function add_value(entries, prefix, name, page, value)
     entries[#entries + 1] = function_entry(full, page, value)
   elseif type(value) == "table" and require("optlua.nn.module").is_class(value) then
     entries[#entries + 1] = layer_entry(full, page, value)
-    if name == "Module" then add_table(entries, "module:", page, value) end
-  elseif type(value) == "table" and (name == "functional" or name == "utils" or name == "init") then
+    if name == "Module" then add_table(entries, "module:", page, value) else add_methods(entries, page, value) end
+  elseif name == "functional" then
+    for _, own in ipairs(keys_of(value)) do entries[#entries + 1] = functional_entry(own) end
+  elseif type(value) == "table" and (name == "utils" or name == "init") then
     add_table(entries, full .. ".", page, value)
   elseif type(value) == "table" and (name == "Optimizer" or name == "Container") then
     add_table(entries, name:lower() .. ":", page, value)
@@ -245,6 +313,29 @@ function add_table(entries, prefix, page, value)
   for _, name in ipairs(keys_of(value)) do add_value(entries, prefix, name, page, value[name]) end
 end
 
+-- The comment above a line of the file in which a function stands.
+local function line_entry(name, page, fn, pattern)
+  local lines = where(fn)
+  for k, line in ipairs(lines or {}) do
+    if line:find(pattern) then
+      local text = comment_above(lines, k)
+      return { name = name, page = page, signature = name, text = text, example = example_in(text) }
+    end
+  end
+end
+
+-- What is no function of a module: methods of what functions return, and fields.
+local function add_objects(entries)
+  local optlua = require "optlua"
+  local optimizer = optlua.optim.SGD {}
+  for _, one in ipairs {
+    { "loader:", "data", optlua.data.loader { n = 0, get = print } },
+    { "progress:", "library", optlua.progress() },
+    { "scheduler:", "optim", optlua.optim.lr_scheduler(optimizer, function() return 1 end) },
+  } do add_table(entries, one[1], one[2], getmetatable(one[3]).__index) end
+  entries[#entries + 1] = line_entry("optimizer.groups", "optim", optimizer.step, "^local function list_groups")
+end
+
 local function add_modules(entries)
   local optlua = require "optlua"
   for _, name in ipairs(modules) do
@@ -253,6 +344,7 @@ local function add_modules(entries)
     elseif value then add_table(entries, name .. ".", name, value) end
   end
   add_table(entries, "Class:", "optim", require("optlua.optim.class").Class)
+  add_objects(entries)
 end
 
 -- Looking up -------------------------------------------------------------------------------------------
@@ -262,6 +354,7 @@ end
 function doc.entries()
   local entries = {}
   add_ops(entries)
+  add_fields(entries)
   add_modules(entries)
   add_operations(entries)
   add_optimizers(entries)
@@ -270,19 +363,28 @@ end
 
 local function last_part(name) return name:match "[%w_]+$" end
 
---- The entries of a name, whole ("nn.Linear") or only its last part ("Linear").
+-- Whether an entry is meant by a name: whole, with or without "optlua.", or only its last part.
+local function is_meant(entry, name, change)
+  local full, wanted = change(entry.name), change(name)
+  return full == wanted or full == "optlua." .. wanted or last_part(full) == wanted
+end
+
+local function as_is(text) return text end
+
+--- The entries of a name, whole ("nn.Linear") or only its last part ("Linear"); where there is none, those
+--- that differ in small and capital letters only.
 ---@param name string
 ---@return optlua.doc.Entry[]
 function doc.find(name)
-  local exact, similar, names = {}, {}, {}
-  for _, entry in ipairs(doc.entries()) do
-    local full = entry.name:gsub("^optlua%.", "")
-    if entry.name == name or full == name then exact[#exact + 1] = entry
-    elseif last_part(entry.name) == name then similar[#similar + 1] = entry end
-    names[#names + 1] = last_part(entry.name)
+  local entries, names = doc.entries(), {}
+  for _, change in ipairs { as_is, string.lower } do
+    local found = {}
+    for _, entry in ipairs(entries) do
+      if is_meant(entry, name, change) then found[#found + 1] = entry end
+    end
+    if #found > 0 then return found end
   end
-  local found = #exact > 0 and exact or similar
-  if #found > 0 then return found end
+  for k, entry in ipairs(entries) do names[k] = last_part(entry.name) end
   local near = options.nearest(name, names)
   error(("doc: nothing is called %q%s"):format(name, near and (" (did you mean %q?)"):format(near) or ""), 0)
 end

@@ -330,12 +330,14 @@ static int func(lua_State *L) {
 
 static const ol_native natives[] = {
   { { .name = "func",
-      .doc = "Makes a differentiable function from two functions. forward(ctx, …) computes one to "
-             "three tensors, unrecorded; ctx:save(…) keeps values that backward finds in ctx.saved "
-             "(tensors are watched for changes in place), and other fields of ctx are free. "
-             "backward(ctx, grad, …) gets the gradient of each result and returns the gradient of "
-             "each argument, nil where there is none; ctx.needs_input_grad says which are wanted. "
-             "gradcheck compares the two.",
+      .doc =
+          "Makes a differentiable function from two functions, in one table: optlua.func { name =, "
+          "forward =, backward = }. forward(ctx, …) computes one to three tensors, unrecorded; "
+          "ctx:save(…) keeps values that backward finds in ctx.saved "
+          "(tensors are watched for changes in place), and other fields of ctx are free. "
+          "backward(ctx, grad, …) gets the gradient of each result and returns the gradient of "
+          "each argument, nil where there is none; ctx.needs_input_grad says which are wanted. "
+          "gradcheck compares the two.",
       .example = "local double = optlua.func {\n"
                  "  name = \"double\",\n"
                  "  forward = function(ctx, x) return x * 2 end,\n"

@@ -12,7 +12,7 @@
 #include "ops/registry.h"
 
 typedef struct property {
-  const char *name;
+  const char *name, *doc;
   void (*get)(lua_State *L, ol_tensor *self);            /* pushes it */
   void (*set)(lua_State *L, ol_tensor *self, int value); /* NULL: read only */
 } property;
@@ -63,10 +63,22 @@ static void get_transposed(lua_State *L, ol_tensor *self) {
 }
 
 static const property properties[] = {
-  { "shape", get_shape, NULL },     { "ndim", get_ndim, NULL },
-  { "dtype", get_dtype, NULL },     { "requires_grad", get_requires_grad, set_requires_grad },
-  { "grad", get_grad, set_grad },   { "is_leaf", get_is_leaf, NULL },
-  { "grad_fn", get_grad_fn, NULL }, { "T", get_transposed, NULL },
+  { "shape", "The sizes of the dimensions, as a list of integers.", get_shape, NULL },
+  { "ndim", "The number of dimensions.", get_ndim, NULL },
+  { "dtype", "\"float32\", \"float64\", \"int64\", \"uint8\" or \"bfloat16\".", get_dtype, NULL },
+  { "requires_grad",
+    "Whether operations on the tensor are recorded for backward; can be set, of leaves of a float "
+    "dtype.",
+    get_requires_grad, set_requires_grad },
+  { "grad",
+    "The gradient that backward has added up, or nil while it is absent; can be set to a tensor of "
+    "the same shape and dtype, or to nil.",
+    get_grad, set_grad },
+  { "is_leaf", "Whether no recorded operation made the tensor: backward gives leaves their grad.",
+    get_is_leaf, NULL },
+  { "grad_fn", "The name of the recorded operation that made the tensor, or nil.", get_grad_fn,
+    NULL },
+  { "T", "The matrix, transposed: a view, as t().", get_transposed, NULL },
 };
 
 #define COUNT ((int)(sizeof properties / sizeof *properties))
@@ -80,7 +92,7 @@ static const property *find(const char *name) {
 void ol_push_tensor_names(lua_State *L, int methods) {
   lua_createtable(L, 0, COUNT);
   for (int i = 0; i < COUNT; i++) {
-    lua_pushboolean(L, true);
+    lua_pushstring(L, properties[i].doc);
     lua_setfield(L, -2, properties[i].name);
   }
   lua_createtable(L, 0, 1);

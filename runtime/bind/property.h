@@ -4,8 +4,8 @@
 
 #include <lua.h>
 
-/* Pushes a table whose keys are the names that a tensor answers to: the properties and, through
- * __index, the methods at an index. The REPL completes from it. */
+/* Pushes a table whose keys are the names that a tensor answers to: the properties, each with a
+ * sentence on it, and, through __index, the methods at an index. The REPL completes from it. */
 void ol_push_tensor_names(lua_State *L, int methods);
 
 int ol_tensor_index(lua_State *L); /* upvalue 1: the table of methods */

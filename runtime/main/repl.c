@@ -13,7 +13,7 @@
 
 /* ---- What is there without require ---- */
 
-/* help(name): the documentation of a name. */
+/* help(name): the documentation of a name; a line where there is none. */
 static int help(lua_State *L) {
   if (lua_isnoneornil(L, 1)) {
     puts("help \"NAME\"   describes an operation, a layer, an optimizer: help \"AdamW\"\n"
@@ -26,7 +26,8 @@ static int help(lua_State *L) {
   lua_getfield(L, -1, "print");
   lua_insert(L, 1);
   lua_pop(L, 1);
-  lua_call(L, lua_gettop(L) - 1, 0);
+  if (ol_protected_call(L, lua_gettop(L) - 1, 0, false) != LUA_OK)
+    ol_message(NULL, luaL_tolstring(L, -1, NULL));
   return 0;
 }
 

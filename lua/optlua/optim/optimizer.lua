@@ -55,7 +55,18 @@ local function face(group)
   return self
 end
 
--- The groups of an optimizer: by name, and by number in their order.
+--- The groups of an optimizer, by name and by number in their order; `#` counts them, pairs goes through
+--- them. A group that a script did not name is "default", or "group1", "group2" … in a list.
+---
+---     local optlua = require "optlua"
+---     local optimizer = optlua.optim.AdamW(optlua.nn.Linear(2, 3), { lr = 0.1 })
+---     optimizer.groups.default.lr = 0.01
+---     for i, group in pairs(optimizer.groups) do print(i, group.name, group.lr) end --> 1 default 0.01
+---     print(table.concat(optimizer.groups[1].names, " ")) --> weight bias
+---
+--- groups.<name>.<hyperparameter> reads the value that the last update used (before the first one, and after
+--- an assignment, the one that the next will use); assigning is checked like at construction and sets
+--- the base, to which schedules apply. Lists are assigned as a whole. Other fields: name, class, params, names.
 local function list_groups()
   local list, by_name = {}, {}
   local self = setmetatable({}, {
