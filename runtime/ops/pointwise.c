@@ -108,31 +108,37 @@ static void run_row(int64_t count, char *const *data, const int64_t *stride, con
     run_tile(job, begin, count - begin < OL_TILE ? count - begin : OL_TILE, data, stride, buffer);
 }
 
-/* Whether every operand is dense over the whole shape, or one element; then fills strides. */
-static bool is_flat(const plan *p, int64_t *stride, char **data) {
+/* Runs a plan of few elements as one tile, where its operands are dense or one element: there is no
+ * time for a loop. */
+static bool run_small(const plan *p) {
+  _Alignas(OL_ALIGNMENT) char buffer[OPERANDS][OL_TILE * sizeof(double)];
+  char *data[OPERANDS];
+  const int64_t numel = p->tensor[0]->numel;
+  if (numel > OL_TILE) return false;
   for (int k = 0; k < p->operands; k++) {
     const ol_tensor *t = p->tensor[k];
-    bool one = k > 0 && t->numel == 1;
-    if (!one && !(ol_shape_equal(&t->shape, &p->shape) && ol_tensor_is_contiguous(t))) return false;
-    stride[k] = one ? 0 : (int64_t)ol_dtype_size(t->dtype);
+    const bool spread = t->numel != numel, converts = t->dtype != p->dtype[k];
+    if (spread ? t->numel != 1 : !ol_tensor_is_contiguous(t)) return false;
     data[k] = ol_tensor_data(t);
+    if (!spread && !converts) continue;
+    if (k == 0) return false;
+    int64_t stride[] = { (int64_t)ol_dtype_size(p->dtype[k]),
+                         spread ? 0 : (int64_t)ol_dtype_size(t->dtype) };
+    ol_copy_row(p->dtype[k], t->dtype)(numel, (char *[]){ buffer[k], data[k] }, stride, NULL);
+    data[k] = buffer[k];
   }
+  if (numel > 0) p->kernel(numel, data, p->scalars);
   return true;
 }
 
 static void run_plan(const plan *p) {
+  if (run_small(p)) return;
   row_job job = { .kernel = p->kernel, .scalars = p->scalars, .operands = p->operands };
-  int64_t stride[OPERANDS], numel = ol_shape_numel(&p->shape);
-  char *data[OPERANDS];
   for (int k = 0; k < p->operands; k++) {
     ol_dtype own = p->tensor[k]->dtype, wanted = p->dtype[k];
     job.size[k] = (int64_t)ol_dtype_size(wanted);
     job.converts[k] = own != wanted;
     job.copy[k] = k == 0 ? ol_copy_row(own, wanted) : ol_copy_row(wanted, own);
-  }
-  if (numel <= OL_TILE && is_flat(p, stride, data)) { /* small: no time for a loop */
-    if (numel > 0) run_row(numel, data, stride, &job);
-    return;
   }
   ol_loop loop;
   ol_loop_init(&loop, &p->shape, p->operands, p->tensor);
