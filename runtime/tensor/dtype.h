@@ -15,7 +15,12 @@ typedef enum ol_dtype { OL_U8, OL_I64, OL_BF16, OL_F32, OL_F64, OL_DTYPES } ol_d
 typedef uint16_t ol_bf16; /* the upper half of a float */
 
 /* Bytes of an element. */
-size_t ol_dtype_size(ol_dtype dtype);
+static inline size_t ol_dtype_size(ol_dtype dtype) {
+  static const unsigned char size[] = {
+    [OL_U8] = 1, [OL_I64] = 8, [OL_BF16] = 2, [OL_F32] = 4, [OL_F64] = 8
+  };
+  return size[dtype];
+}
 
 /* "float32", "int64" … */
 const char *ol_dtype_name(ol_dtype dtype);

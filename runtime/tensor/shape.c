@@ -15,13 +15,6 @@ char *ol_shape_text(const ol_shape *shape, char *text) {
   return text;
 }
 
-bool ol_shape_equal(const ol_shape *a, const ol_shape *b) {
-  if (a->ndim != b->ndim) return false;
-  for (int d = 0; d < a->ndim; d++)
-    if (a->size[d] != b->size[d]) return false;
-  return true;
-}
-
 /* Sizes of 0 are left out of the bound, so that strides of an empty tensor do not overflow. */
 ol_status ol_shape_count(ol_error *error, const ol_shape *shape, size_t element_size,
                          int64_t *out) {

@@ -24,7 +24,12 @@ typedef struct ol_shape {
 /* Writes "(2, 3)", "()" into text, of OL_SHAPE_TEXT bytes, and returns text. */
 char *ol_shape_text(const ol_shape *shape, char *text);
 
-bool ol_shape_equal(const ol_shape *a, const ol_shape *b);
+static inline bool ol_shape_equal(const ol_shape *a, const ol_shape *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->size[d] != b->size[d]) return false;
+  return true;
+}
 
 /* Counts elements. Fails (OL_SHAPE) for negative sizes, and when the bytes, at element_size each,
  * do not fit into 63 bits even with sizes of 0 left out. */
