@@ -32,7 +32,7 @@ typedef struct header {
  * and its part of the counters. An operation on a few elements allocates three blocks; malloc and
  * atomic counters would be a third of its time. */
 #define STEP  64        /* mallocs are multiples of this many bytes, up to SMALL */
-#define SMALL 1024      /* larger ones are not kept */
+#define SMALL (1 << 16) /* larger ones are not kept */
 #define KEPT  (8 << 20) /* bytes that a thread keeps: Lua drops thousands of tensors at a time */
 #define DRIFT (1 << 20) /* bytes, or blocks times STEP, that a thread counts for itself */
 
@@ -40,11 +40,26 @@ typedef struct spare {
   struct spare *next;
 } spare;
 
+/* Small mallocs are rounded up, so that few sizes occur: to multiples of STEP up to 512 bytes, then
+ * to four sizes between powers of two. */
+typedef struct bin {
+  int index;
+  size_t size;
+} bin;
+
+#define BINS 36
+
+static bin bin_of(size_t size) {
+  const size_t last = size - 1;
+  const int top = 63 - __builtin_clzll(last | 1), shift = top > 8 ? top - 2 : 6;
+  return (bin){ (shift - 6) * 4 + (int)(last >> shift), ((last >> shift) + 1) << shift };
+}
+
 typedef struct thread {
   bool known; /* whether it will be released when the thread ends */
   ol_memory_stats stats;
-  size_t kept;                     /* bytes of spares */
-  spare *spares[SMALL / STEP + 1]; /* by size, in steps */
+  size_t kept; /* bytes of spares */
+  spare *spares[BINS];
 } thread;
 
 OL_THREAD_LOCAL thread mine;
@@ -86,7 +101,7 @@ static void count(thread *self, int64_t bytes, int64_t blocks) {
 static void end_thread(void *ended) {
   thread *self = ended;
   report(self);
-  for (int i = 0; i <= SMALL / STEP; i++)
+  for (int i = 0; i < BINS; i++)
     for (spare *s = self->spares[i]; s;) {
       spare *next = s->next;
       free(s);
@@ -115,28 +130,29 @@ static thread *this_thread(void) {
 
 /* A malloc of `size` bytes, rounded up, or NULL. */
 static void *take(thread *self, size_t size, bool zero) {
-  size_t steps = (size + STEP - 1) / STEP;
-  spare *s = size <= SMALL ? self->spares[steps] : NULL;
-  if (!s) return zero ? calloc(1, steps * STEP) : malloc(steps * STEP);
-  self->spares[steps] = s->next;
-  self->kept -= steps * STEP;
+  if (size > SMALL) return zero ? calloc(1, size) : malloc(size);
+  bin b = bin_of(size);
+  spare *s = self->spares[b.index];
+  if (!s) return zero ? calloc(1, b.size) : malloc(b.size);
+  self->spares[b.index] = s->next;
+  self->kept -= b.size;
   return zero ? memset(s, 0, size) : s;
 }
 
 static void give(thread *self, void *base, size_t size) {
-  size_t steps = (size + STEP - 1) / STEP;
   if (!KEEPS_SPARES || size > SMALL || self->kept + size > KEPT) {
     free(base);
     return;
   }
+  bin b = bin_of(size);
   spare *s = base;
-  s->next = self->spares[steps];
-  self->spares[steps] = s;
-  self->kept += steps * STEP;
+  s->next = self->spares[b.index];
+  self->spares[b.index] = s;
+  self->kept += b.size;
 }
 
 static void *allocate(size_t size, bool zero) {
-  if (size > (size_t)PTRDIFF_MAX - EXTRA - STEP || must_fail()) return NULL;
+  if (size > (size_t)PTRDIFF_MAX - EXTRA || must_fail()) return NULL;
   thread *self = this_thread();
   char *base = take(self, size + EXTRA, zero);
   if (!base) return NULL;

@@ -85,9 +85,32 @@ static void absurd_sizes_fail(void) {
   CHECK(ol_alloc_zero(SIZE_MAX - 64) == NULL);
 }
 
+static bool holds(const unsigned char *block, size_t size, unsigned char value) {
+  for (size_t i = 0; i < size; i++)
+    if (block[i] != value) return false;
+  return true;
+}
+
+/* Recycled blocks have room for what is asked, each for itself. */
+static void used_blocks_are_apart(void) {
+  enum { COUNT = 80 };
+  unsigned char *block[COUNT];
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < COUNT; i++) {
+      block[i] = ol_alloc((size_t)(i * i * 11 + round));
+      CHECK(block[i] && (uintptr_t)block[i] % OL_ALIGNMENT == 0);
+      if (block[i]) memset(block[i], i, (size_t)(i * i * 11 + round));
+    }
+    for (int i = 0; i < COUNT; i++) {
+      CHECK(block[i] && holds(block[i], (size_t)(i * i * 11 + round), (unsigned char)i));
+      ol_free(block[i]);
+    }
+  }
+}
+
 /* Recycled blocks too. */
 static void used_blocks_come_back_zeroed(void) {
-  for (size_t size = 1; size <= 2000; size += 37) {
+  for (size_t size = 1; size <= 70000; size += size / 9 + 37) {
     unsigned char *block = ol_alloc(size);
     if (block) memset(block, 0xff, size);
     ol_free(block);
@@ -144,6 +167,7 @@ int main(void) {
   fails_on_demand();
   failures_are_reported();
   absurd_sizes_fail();
+  used_blocks_are_apart();
   used_blocks_come_back_zeroed();
   recycled_blocks_are_apart();
   threads_are_counted();
