@@ -84,7 +84,7 @@ static void add_slice(lua_State *L, region *r, int slice, int dim, int64_t size)
   int64_t first = position(L, -1, dim, size, 1);
   lua_pop(L, 1);
   int64_t last = slice_last(L, slice, dim, size, first), step = slice_step(L, slice, dim);
-  add(r, first, (last - first + step) / step, step);
+  add(r, first, last < first ? 0 : (last - first) / step + 1, step);
 }
 
 static void add_tensor(lua_State *L, region *r, int index, int dim, int64_t size) {

@@ -127,7 +127,7 @@ static ol_status look_at_part(ol_error *error, const char *op, const ol_tensor *
                      op, (long long)needed, (long long)from + 1, d + 1, (long long)size);
     l.offset += from * x->stride[d];
     if (count == -1) continue;
-    l.stride[l.shape.ndim] = x->stride[d] * apart;
+    l.stride[l.shape.ndim] = count > 1 ? x->stride[d] * apart : x->stride[d];
     l.shape.size[l.shape.ndim++] = count;
   }
   *out = l;
