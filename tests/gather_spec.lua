@@ -88,6 +88,8 @@ describe("scatter", function()
 
   it("refuses what does not fit", function()
     local own = ids { 0, 1 }
+    fails("scatter: uint8 does not hold 300", function() tensor({ 1 }, "uint8"):scatter(1, ids { 0 }, 300) end)
+    fails("scatter_: int64 does not hold 0.5", function() own:scatter_(1, ids { 0 }, 0.5) end)
     fails("scatter_: the index shares its memory with the tensor", function() own:scatter_(1, own, 1) end)
     fails("the tensor is expanded", function() zeros(1):expand(3):scatter_(1, ids { 0 }, 1) end)
     fails("scatter: src is float64, the tensor float32", function()

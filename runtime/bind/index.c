@@ -308,9 +308,15 @@ int ol_index_get(lua_State *L, ol_tensor *self) {
 
 /* Assignment. */
 
-static void check_value(lua_State *L, int value) {
-  if (lua_type(L, value) != LUA_TNUMBER && !ol_to_tensor(L, value))
+static void check_value(lua_State *L, const ol_tensor *self, int value) {
+  int64_t integer;
+  bool number = lua_type(L, value) == LUA_TNUMBER;
+  if (!number && !ol_to_tensor(L, value))
     ol_throw(L, "index: number or tensor expected for assignment, got %s", ol_type_text(L, value));
+  if (!number || ol_dtype_is_float(self->dtype)) return;
+  if (!ol_whole(L, value, &integer) ||
+      (self->dtype == OL_U8 && (integer < 0 || integer > UINT8_MAX)))
+    ol_throw(L, "index: %s does not hold %s", ol_dtype_name(self->dtype), ol_value_text(L, value));
 }
 
 /* Writes value into the positions that the int64 tensor at index names in dimension dim of the
@@ -408,7 +414,7 @@ static void set_masked(lua_State *L, const ol_tensor *self) {
 
 int ol_index_set(lua_State *L, ol_tensor *self) {
   luaL_checkstack(L, 2 * OL_MAX_DIMS + 8, "index");
-  check_value(L, 3);
+  check_value(L, self, 3);
   if (is_mask(L, 2)) {
     set_masked(L, self);
     return 0;

@@ -1,6 +1,7 @@
 /* gather: an index for each element: gather, scatter, scatter_add, take, take_along_dim. */
 #include "ops/gather.h"
 
+#include "ops/choose.h"
 #include "ops/families.h"
 #include "ops/indexing.h"
 #include "ops/view.h"
@@ -92,6 +93,7 @@ static ol_status check_scatter(ol_error *error, const ol_call *call, int *dim) {
   if (src->shape.ndim > 0 && src->dtype != self->dtype)
     return ol_fail(error, OL_DTYPE, "%s: src is %s, the tensor %s", op, ol_dtype_name(src->dtype),
                    ol_dtype_name(self->dtype));
+  if (src->shape.ndim == 0) OL_TRY(ol_check_fill(error, op, src, self->dtype));
   if (call->op->flags & OL_OP_INPLACE) OL_TRY(ol_index_writable(error, op, self, index));
   return ol_index_check(error, op, index, size_of(&self->shape, *dim));
 }
