@@ -343,6 +343,18 @@ describe("the userdata of a tensor", function()
     assert.is_false(optlua.is_tensor(t))
   end)
 
+  it("can be released by a finalizer while a function works on it", function()
+    for _, method in ipairs { "totable", "unbind" } do
+      local t = optlua.arange(90000):reshape(30000, 3)
+      for _ = 1, 50 do
+        setmetatable({}, { __gc = function() do local closed <close> = t; assert(closed) end end })
+      end
+      assert.are.equal(30000, #t[method](t))
+      collectgarbage()
+      fails("released tensor", function() return t + 1 end)
+    end
+  end)
+
   it("keeps the memory that others look at", function()
     local t = optlua.ones(4)
     local view = t[{ { 2, 3 } }]

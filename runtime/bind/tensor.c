@@ -10,6 +10,7 @@
 typedef struct handle {
   ol_tensor *tensor; /* one reference; NULL: not filled yet, or released */
   const char *mark;
+  bool closed; /* released for the script, though the reference is held until it is collected */
 } handle;
 
 static const char mark = 'm';      /* its address is the mark */
@@ -67,7 +68,7 @@ bool ol_is_tensor(lua_State *L, int index) { return to_handle(L, index) != NULL;
 
 ol_tensor *ol_to_tensor(lua_State *L, int index) {
   handle *self = to_handle(L, index);
-  return self ? self->tensor : NULL;
+  return self && !self->closed ? self->tensor : NULL;
 }
 
 ol_tensor *ol_check_tensor(lua_State *L, int arg) {
@@ -79,13 +80,22 @@ ol_tensor *ol_check_tensor(lua_State *L, int arg) {
   return tensor;
 }
 
-/* __gc and __close: twice is harmless, and so is anything else as the argument. */
+/* __gc: twice is harmless, and so is anything else as the argument. */
 static int release(lua_State *L) {
   handle *self = to_handle(L, 1);
   if (!self) return 0;
   ol_tensor *tensor = self->tensor;
   self->tensor = NULL;
   ol_release(tensor);
+  return 0;
+}
+
+/* __close. The collector runs finalizers of the script (in which lua_gc refuses all, since
+ * Lua 5.4.4) in the middle of functions of ours that allocate; what those work on must stay. */
+static int close_tensor(lua_State *L) {
+  handle *self = to_handle(L, 1);
+  if (!self || lua_gc(L, LUA_GCISRUNNING) >= 0) return release(L);
+  self->closed = true;
   return 0;
 }
 
@@ -103,7 +113,7 @@ void ol_open_tensor(lua_State *L) {
   lua_newtable(L);
   lua_pushcfunction(L, release);
   lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, release);
+  lua_pushcfunction(L, close_tensor);
   lua_setfield(L, -2, "__close");
   lua_pushliteral(L, "tensor"); /* as Lua's own messages call it */
   lua_setfield(L, -2, "__name");
