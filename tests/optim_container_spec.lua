@@ -49,6 +49,17 @@ describe("groups", function()
     fails("matches no parameter", taken, "*.wei")
     fails("matches no parameter", taken, "a.weigh.")
     fails("empty alternative", taken, "*.bias|")
+    assert.equal("a.weight a.bias", taken "a**.**")
+    assert.equal("ln.weight", taken "ln.w*i*ght")
+    assert.equal("emb.weight", taken "*mb.*w*t")
+    fails("matches no parameter", taken, "a.weight*t") -- the t is taken once
+    fails("matches no parameter", taken, "a.*t*t*t")
+  end)
+
+  it("match by glob in time that does not explode", function()
+    local layer = nn.Sequential {}
+    layer[("a"):rep(200)] = nn.Linear(1, 1)
+    fails("matches no parameter", taken, ("*a"):rep(60) .. "b", layer)
   end)
 
   it("match by conditions, all of which must hold", function()

@@ -14,16 +14,35 @@ local match = {}
 
 local function escape(text) return (text:gsub("[%^%$%(%)%%%.%[%]%+%-%?]", "%%%0"):gsub("%*", ".*")) end
 
+-- Whether a name is what a glob without alternatives describes. The text between stars is looked for
+-- from left to right, once: Lua's patterns would try every way to divide the name.
+local function compile_simple(glob)
+  local pieces = {}
+  for piece in (glob .. "*"):gmatch "([^*]*)%*" do pieces[#pieces + 1] = piece end
+  local first, last = pieces[1], pieces[#pieces]
+  return function(name)
+    if #pieces == 1 then return name == glob end
+    local at, stop = #first + 1, #name - #last
+    if at > stop + 1 or name:sub(1, #first) ~= first or name:sub(stop + 1) ~= last then return false end
+    for i = 2, #pieces - 1 do
+      local _, found = name:find(pieces[i], at, true)
+      if not found or found > stop then return false end
+      at = found + 1
+    end
+    return true
+  end
+end
+
 local function compile_glob(glob)
-  local patterns = {}
+  local tests = {}
   for alternative in (glob .. "|"):gmatch "([^|]*)|" do
     if alternative == "" then return nil, ("match: %q has an empty alternative"):format(glob) end
-    patterns[#patterns + 1] = "^" .. escape(alternative) .. "$"
-    if alternative:sub(1, 2) == "*." then patterns[#patterns + 1] = "^" .. escape(alternative:sub(3)) .. "$" end
+    tests[#tests + 1] = compile_simple(alternative)
+    if alternative:sub(1, 2) == "*." then tests[#tests + 1] = compile_simple(alternative:sub(3)) end
   end
   return function(name)
-    for _, pattern in ipairs(patterns) do
-      if name:find(pattern) then return true end
+    for _, test in ipairs(tests) do
+      if test(name) then return true end
     end
     return false
   end
