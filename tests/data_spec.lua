@@ -134,6 +134,32 @@ describe("a loader", function()
     assert.equal("www", joined:batches()())
   end)
 
+  it("refuses items that do not fit together, and batches that would end the loop", function()
+    local function first(get, opts) return data.loader({ n = 2, get = get }, opts or { batch_size = 2 }):batches()() end
+    fails("item 2 has 1 values, the first has 2", first, function(i) return 1, i == 1 and 2 or nil end)
+    fails("item 2 has 2 values, the first has 1", first, function(i) return 1, i == 2 and 2 or nil end)
+    fails("item 1 has no values", data.collate, { {} })
+    fails("batch 1 has nil as its first value", first, function(i) return i end, { collate = function() end })
+    fails("a list of items expected", data.collate)
+    fails("a list of items expected", data.collate, {})
+  end)
+
+  it("stays where it is when an item fails", function()
+    local broken = true
+    local loader = data.loader { n = 3, get = function(i)
+      if i == 2 and broken then error "broken item" end
+      return i
+    end }
+    local batch = loader:batches()
+    assert.same({ 1 }, batch():totable())
+    fails("broken item", batch)
+    assert.equal(1, loader:state_dict().position)
+    broken = false
+    assert.same({ 2 }, batch():totable())
+    assert.same({ 3 }, batch():totable())
+    assert.is_nil(batch())
+  end)
+
   it("says when an item gives nothing, and how get is called", function()
     fails("dataset.get%(1%) returned nothing", function() data.loader({ n = 2, get = function() end }):batches()() end)
     local set = data.tensors(optlua.zeros(3))
@@ -181,6 +207,8 @@ describe("evaluate", function()
     assert.same({ true, false, true }, { model.training, model[1].training, model[2].training })
     assert.is_true(optlua.is_grad_enabled())
     fails('metric "x" needs update, compute and reset', optlua.evaluate, model, set, { x = {} })
+    fails("model: a module expected, got nil", optlua.evaluate)
+    fails("metrics: a table of metrics by name expected, got nil", optlua.evaluate, model, set)
   end)
 
   it("can leave targets out of the accuracy", function()

@@ -13,12 +13,26 @@ local dataset_module = require "optlua.data.dataset"
 local Loader = {}
 Loader.__index = Loader
 
+local function check_items(items)
+  if type(items) ~= "table" or type(items[1]) ~= "table" then
+    error("collate: a list of items expected, each a list of values", 0)
+  end
+  local width = #items[1]
+  if width == 0 then error("collate: item 1 has no values", 0) end
+  for i, item in ipairs(items) do
+    if #item ~= width then
+      error(("collate: item %d has %d values, the first has %d"):format(i, #item, width), 0)
+    end
+  end
+end
+
 --- Stacks the values of items: { {x1, y1}, {x2, y2} } -> stacked x, stacked y. Numbers become a tensor:
 --- int64 if all are integers, else float32.
 ---@param items any[][] the values of each item
 ---@return optlua.Tensor ...
 local function collate(items)
   local result = {}
+  check_items(items)
   for column = 1, #items[1] do
     local values, whole = {}, true
     for i, item in ipairs(items) do
@@ -102,18 +116,24 @@ end
 --- the next epoch begins. An epoch that is left early begins anew with its next batches().
 ---@return fun(): ... the values of a batch
 function Loader:batches()
-  local order, count = order_of(self), #self
+  local order, count, size = order_of(self), #self, self.batch_size
   local at, epoch = self.resumed and self.position or 0, self.epoch
   self.resumed = nil
+  local function hand_out(first, ...)
+    if first == nil then
+      error(("data.loader: batch %d has nil as its first value, which would end the loop"):format(at + 1), 0)
+    end
+    at = at + 1
+    self.position = at
+    return first, ...
+  end
   return function()
     if at >= count then
       if self.epoch == epoch then self.epoch, self.position = epoch + 1, 0 end
       return nil
     end
-    local start = at * self.batch_size
-    at = at + 1
-    self.position = at
-    return fetch(self, order:narrow(1, start + 1, math.min(self.batch_size, self.dataset.n - start)))
+    local start = at * size
+    return hand_out(fetch(self, order:narrow(1, start + 1, math.min(size, #order - start))))
   end
 end
 
