@@ -241,6 +241,22 @@ describe("a rule is told at its line", function()
     at_line("a symbol has no field 'size'", function(p) return p * p.size end)
   end)
 
+  it("about symbols of an earlier call", function()
+    local kept
+    local function keep(p, _, s)
+      s.m = kept or p
+      kept = p
+      return p
+    end
+    one_step(keep, { state = { m = 0 } })
+    at_line("s.m: a symbol of an earlier call of a rule is assigned", keep, { state = { m = 0 } })
+  end)
+
+  it("about states that are too much", function()
+    fails("optim_rule_spec.lua:%d+: a state of 9 dimensions; there are at most 8", one_step,
+      function(p) return p end, { state = { m = { shape = { 1, 1, 1, 1, 1, 1, 1, 1, 1 } } } })
+  end)
+
   it("about comparisons", function()
     at_line("optim.where", function(p, g) return p < g and p or g end)
     at_line("optim.lt", function(p) return p <= 0 and p or -p end)
@@ -323,6 +339,7 @@ describe("a rule is told at its line", function()
       return x
     end)({ p })
     fails("while an optimizer takes a step", outer.step, outer)
+    assert.matches("optim_rule_spec.lua:%d+: a step is not", select(2, pcall(outer.step, outer)))
     local yielding = rule(function(x)
       coroutine.yield()
       return x
@@ -440,6 +457,7 @@ describe("a definition is refused", function()
     fails("update: a function expected", define, { update = 1 })
     fails('unknown field "befor" %(did you mean "before"%?%)', define, { befor = function() end })
     fails('unknown field "hyperr"', define, { hyperr = {} })
+    fails("doc: a text expected, got table", define, { doc = {} })
   end)
 
   it("for hyperparameters", function()
@@ -453,6 +471,9 @@ describe("a definition is refused", function()
     fails("hyper.lr: a description needs the field default", define, { hyper = { lr = { min = 0 } } })
     fails("the default is", define, { hyper = { lr = function() end } })
     fails("no name for a hyperparameter", define, { hyper = { 1 } })
+    fails("hyper.m: min: a number expected, got string", define, { hyper = { m = { default = 1, min = "x" } } })
+    fails("hyper.m: max: a number expected, got NaN", define, { hyper = { m = { default = 1, max = 0 / 0 } } })
+    fails("hyper.m: choices: a table expected", define, { hyper = { m = { default = 1, choices = 1 } } })
   end)
 
   it("for states", function()
@@ -466,7 +487,8 @@ describe("a definition is refused", function()
   end)
 
   it("for numbers of the group, and accepts", function()
-    fails("group.x: a number expected", define, { group = { x = "1" } })
+    fails("group.x: a number under a name expected, got string", define, { group = { x = "1" } })
+    fails("group.x: a number under a name expected, got NaN", define, { group = { x = 0 / 0 } })
     fails("belongs to a hyperparameter", define, { group = { lr = 0 }, hyper = { lr = 1 } })
     fails("accepts: unknown option", define, { accepts = { dims = 2 } })
     fails("accepts: a table or a function", define, { accepts = 2 })

@@ -17,7 +17,7 @@ ol_tensor **ol_check_tensors(lua_State *L, int arg, int64_t *count) {
   for (int64_t i = 0; i < *count; i++) {
     lua_rawgeti(L, arg, i + 1);
     list[i] = ol_to_tensor(L, -1);
-    if (!list[i]) luaL_error(L, "tensor %d is a %s", (int)i + 1, ol_type_text(L, -1));
+    if (!list[i]) ol_throw(L, "tensor %d is a %s", (int)i + 1, ol_type_text(L, -1));
     lua_pop(L, 1);
   }
   return list;

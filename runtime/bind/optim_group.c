@@ -172,7 +172,8 @@ static int shapes(lua_State *L) {
 
 static void read_shape(lua_State *L, int list, ol_shape *out) {
   out->ndim = (int)lua_rawlen(L, list);
-  luaL_argcheck(L, out->ndim <= OL_MAX_DIMS, 2, "a state of too many dimensions");
+  if (out->ndim > OL_MAX_DIMS)
+    ol_throw(L, "a state of %d dimensions; there are at most %d", out->ndim, OL_MAX_DIMS);
   for (int d = 0; d < out->ndim; d++) {
     lua_rawgeti(L, list, d + 1);
     out->size[d] = luaL_checkinteger(L, -1);
@@ -207,7 +208,8 @@ static void read_layout(lua_State *L, ol_layout *out) {
   int layout = lua_gettop(L);
   check_table(L, "a layout");
   *out = (ol_layout){ .count = (int)lua_rawlen(L, layout) };
-  luaL_argcheck(L, out->count <= OL_LAYOUT_SLOTS, 2, "too many states");
+  if (out->count > OL_LAYOUT_SLOTS)
+    ol_throw(L, "a rule of %d states; there are at most %d", out->count, OL_LAYOUT_SLOTS);
   lua_createtable(L, out->count, 0);
   for (int k = 0; k < out->count; k++) {
     lua_rawgeti(L, layout, k + 1);

@@ -38,7 +38,7 @@ static int free_engine(lua_State *L) {
 void ol_refuse_in_step(lua_State *L, const char *what) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
   if (((engine *)lua_touserdata(L, -1))->active)
-    luaL_error(L, "%s is not possible while an optimizer takes a step", what);
+    ol_throw(L, "%s is not possible while an optimizer takes a step", what);
   lua_pop(L, 1);
 }
 

@@ -270,6 +270,9 @@ static int assign_state(lua_State *L) {
                       ol_type_text(L, 3));
   if (number && lua_tonumber(L, 3) != lua_tonumber(L, 3))
     return luaL_error(L, "s.%s: NaN is assigned", lua_tostring(L, 2));
+  if (!number && !ol_graph_owns(tracer->graph, symbol))
+    return luaL_error(L, "s.%s: a symbol of an earlier call of a rule is assigned",
+                      lua_tostring(L, 2));
   ol_symbol value = check_input(L, tracer, 3, lua_tostring(L, 2));
   ol_check(L, ol_graph_store(&error, tracer->graph, operand, value), &error);
   return 0;

@@ -47,6 +47,9 @@ local function check_fields(what, definition)
   for _, field in ipairs { "after", "before", "eval", "train", "update" } do
     check_function(what, definition, field)
   end
+  if definition.doc ~= nil and type(definition.doc) ~= "string" then
+    blame(("%s: doc: a text expected, got %s"):format(what, type(definition.doc)))
+  end
   if not definition.update then blame(what .. ": update: a function (p, g, s, h, group) is required") end
   rules.eval, rules.train = definition.eval, definition.train
   return rules
@@ -67,7 +70,8 @@ local function check_numbers(what, declared, schema)
   if declared ~= nil and type(declared) ~= "table" then blame(what .. ": group: a table of numbers expected") end
   for name, value in pairs(declared or {}) do
     if type(name) ~= "string" or type(value) ~= "number" or value ~= value then
-      blame(("%s: group.%s: a number expected, got %s"):format(what, tostring(name), type(value)))
+      blame(("%s: group.%s: a number under a name expected, got %s"):format(what, tostring(name),
+        value ~= value and "NaN" or type(value)))
     end
     if schema[name] or name == "step" then
       blame(("%s: group.%s: the name belongs to a hyperparameter or to the step count"):format(what, name))

@@ -11,24 +11,28 @@ for word in ([[name match class expect frozen params step lr_scale wd_scale unfr
   reserved[word] = true
 end
 
-local fields = { "above", "below", "choices", "default", "doc", "integer", "max", "min", "type" }
-local is_field = {}
-for _, field in ipairs(fields) do is_field[field] = true end
+local type_of = { above = "number", below = "number", choices = "table", default = "any", doc = "string",
+  integer = "boolean", max = "number", min = "number", type = "string" }
+local fields = options.names(type_of)
 
 -- A table with keys is no default: it was meant to describe one.
 local function check_keys(what, name, default)
   for key in pairs(default) do
-    if not is_field[key] and math.type(key) ~= "integer" then
+    if not type_of[key] and math.type(key) ~= "integer" then
       blame(("%s: hyper.%s: %s"):format(what, name, options.unknown("field", key, fields)))
     end
-    if is_field[key] then blame(("%s: hyper.%s: a description needs the field default"):format(what, name)) end
+    if type_of[key] then blame(("%s: hyper.%s: a description needs the field default"):format(what, name)) end
   end
 end
 
 local function check_description(what, name, option)
-  for field in pairs(option) do
-    if not is_field[field] then
+  for field, value in pairs(option) do
+    if not type_of[field] then
       blame(("%s: hyper.%s: %s"):format(what, name, options.unknown("field", field, fields)))
+    end
+    if type_of[field] ~= "any" and type(value) ~= type_of[field] or field ~= "default" and value ~= value then
+      blame(("%s: hyper.%s: %s: a %s expected, got %s"):format(what, name, field, type_of[field],
+        value ~= value and "NaN" or type(value)))
     end
   end
   if type(option.default) == "table" then check_keys(what, name, option.default) end
