@@ -156,7 +156,7 @@ describe("groups", function()
     fails("two groups are named 'x'", groups_of, Net(), {
       { name = "x", match = "*.bias", class = "SGD" }, { name = "x", match = "*", class = "SGD" },
     })
-    fails("the name is a word", groups_of, Net(), { { name = 1, match = "*", class = "SGD" } })
+    fails("the name of group1 is a word, not 1", groups_of, Net(), { { name = 1, match = "*", class = "SGD" } })
     fails("group 1 is no table", groups_of, Net(), { "x" })
   end)
 

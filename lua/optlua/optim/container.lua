@@ -83,11 +83,15 @@ local function read_group(given, i, roles, problems)
     problems[#problems + 1] = ("group %d is no table"):format(i)
     return nil
   end
-  local group = { name = given.name or "group" .. i, entries = {}, rest = {} }
+  local name, group = given.name, { name = "group" .. i, entries = {}, rest = {} }
+  if type(name) == "string" and name ~= "" then
+    group.name = name
+  elseif name ~= nil then
+    problems[#problems + 1] = ("the name of %s is a word, not %s"):format(group.name, tostring(name))
+  end
   local function complain(problem)
     if problem then problems[#problems + 1] = ("group '%s': %s"):format(group.name, problem) end
   end
-  if type(group.name) ~= "string" or group.name == "" then complain "the name is a word" end
   local problem
   group.test, problem = match.compile(given.match, roles)
   complain(problem)

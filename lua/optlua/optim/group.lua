@@ -71,7 +71,8 @@ end
 function Group.new(plan, clock)
   local class = plan.class
   local self = setmetatable({ class = class, name = plan.name, base = plan.base, clock = clock }, Group)
-  self.label = ("%s, group '%s'"):format(class.name, plan.name)
+  self.title = ("%s: group '%s'"):format(class.name, plan.name) -- begins a message
+  self.label = ("%s, group '%s'"):format(class.name, plan.name) -- of a step, whose place goes on
   self.names, self.params, self.modules = {}, {}, {}
   for i, entry in ipairs(plan.entries) do
     self.names[i], self.params[i], self.modules[i] = entry[1], entry[2], entry[3] or false
@@ -155,10 +156,10 @@ end
 function Group:assign(name, value)
   local option = self.class.hyper[name]
   if not option then
-    blame(("%s: %s"):format(self.label, options.unknown("hyperparameter", name, self.class.hyper_names)))
+    blame(("%s: %s"):format(self.title, options.unknown("hyperparameter", name, self.class.hyper_names)))
   end
   local checked, problem = hyper.value(name, value, option)
-  if problem then blame(("%s: %s"):format(self.label, problem)) end
+  if problem then blame(("%s: %s"):format(self.title, problem)) end
   self.base[name] = checked
   if self.scheduled[name] then self.assigned[name] = true else self.values[name] = checked end
 end

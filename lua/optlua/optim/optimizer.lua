@@ -26,7 +26,7 @@ function Face:__index(key)
   if key == "class" then return group.class end
   if key == "params" then return table.move(group.params, 1, #group.params, 1, {}) end
   if key == "names" then return table.move(group.names, 1, #group.names, 1, {}) end
-  blame(("%s: %s"):format(group.label, options.unknown("field", key, group.class.hyper_names)))
+  blame(("%s: %s"):format(group.title, options.unknown("field", key, group.class.hyper_names)))
 end
 
 function Face:__newindex(key, value) group_of[self]:assign(key, value) end
@@ -165,7 +165,7 @@ end
 local function plan_group(class, given, defaults, fallback, first)
   local name, rest = given.name, {}
   if name == nil then name = fallback end
-  if type(name) ~= "string" or name == "" then return nil, { "the name of a group is a word" } end
+  if type(name) ~= "string" or name == "" then return nil, { ("the name of %s is a word, not %s"):format(fallback, tostring(name)) } end
   local entries, problem = params.list(given.params, first)
   if problem then return nil, { ("group '%s': %s"):format(name, problem) } end
   for key, value in pairs(defaults) do rest[key] = value end
