@@ -170,9 +170,10 @@ ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_fo
                                    [OL_U8] = OL_FOLD(name, u8, i64, 0),                            \
                                    [OL_I64] = OL_FOLD(name, i64, i64, 0) } };
 
-/* The greater and the lesser of two; NaN wins. Without branches, so that they vectorise. */
-#define OL_MAX_OF(t, u)   ((((u) > (t)) | ((u) != (u))) ? (u) : (t))
-#define OL_MIN_OF(t, u)   ((((u) < (t)) | ((u) != (u))) ? (u) : (t))
+/* The greater and the lesser of two; NaN wins. Without branches, so that they vectorise; clang
+ * takes `|` of comparisons for a slip unless they are numbers. */
+#define OL_MAX_OF(t, u)   (((int)((u) > (t)) | (int)((u) != (u))) ? (u) : (t))
+#define OL_MIN_OF(t, u)   (((int)((u) < (t)) | (int)((u) != (u))) ? (u) : (t))
 
 #define OL_FOLD_ADD(t, u) ((t) + (u))
 
