@@ -223,6 +223,32 @@ describe("no_grad", function()
     assert.is_true(recorded())
   end)
 
+  it("closes the variables of its function when its coroutine is closed", function()
+    local seen = {}
+    local function variable(name, fails_too)
+      return setmetatable({}, { __close = function()
+        seen[#seen + 1] = name
+        if fails_too then error("from " .. name, 0) end
+      end })
+    end
+    local function suspended(fails_too)
+      local co = coroutine.create(function()
+        local outer <close> = variable "outer"
+        optlua.no_grad(function()
+          local inner <close> = variable("inner", fails_too)
+          coroutine.yield(outer, inner)
+        end)
+      end)
+      assert.is_true(coroutine.resume(co))
+      return co
+    end
+    assert.is_true(coroutine.close(suspended()))
+    assert.same({ "inner", "outer" }, seen)
+    assert.same({ false, "from inner" }, { coroutine.close(suspended(true)) })
+    assert.same({ "inner", "outer", "inner", "outer" }, seen)
+    assert.is_true(recorded())
+  end)
+
   it("nests across coroutines", function()
     local inner = coroutine.wrap(function()
       optlua.enable_grad(function() coroutine.yield(recorded()) coroutine.yield(recorded()) end)

@@ -39,11 +39,33 @@ static int call_plain(lua_State *L, bool mode) {
   return lua_gettop(L) - 1;
 }
 
-/* Resumes the coroutine at index 1 with what lies above it, in the mode that the context says.
- * Passes on what it yields, and runs again when L is resumed. */
+/* __close of the coroutine's own guard: when it is closed before its end, so are the variables of
+ * the function. */
+static int close_inner(lua_State *L) {
+  lua_State *inner = lua_tothread(L, lua_upvalueindex(1));
+  if (lua_status(inner) != LUA_YIELD || lua_resetthread(inner) == LUA_OK) return 0;
+  lua_xmove(inner, L, 1);
+  return lua_error(L);
+}
+
+/* Pushes a coroutine, and a table that, as a value to be closed, closes it; returns the coroutine.
+ */
+static lua_State *push_inner(lua_State *L) {
+  lua_State *inner = lua_newthread(L);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, -3);
+  lua_pushcclosure(L, close_inner, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  return inner;
+}
+
+/* Resumes the coroutine at index 1, of which the guard is at 2, with what lies above them, in the
+ * mode that the context says. Passes on what it yields, and runs again when L is resumed. */
 static int drive(lua_State *L, int status, lua_KContext mode) {
   lua_State *inner = lua_tothread(L, 1);
-  int count = lua_gettop(L) - 1;
+  int count = lua_gettop(L) - 2;
   bool outer = ol_recording();
   (void)status;
   if (!lua_checkstack(inner, count)) return ol_throw(L, "too many arguments");
@@ -72,11 +94,12 @@ static int call_in_mode(lua_State *L, bool mode) {
     return call_plain(L, mode);
   }
   lua_pop(L, 1);
-  lua_State *inner = lua_newthread(L);
-  lua_insert(L, 1);
-  lua_pushvalue(L, 2);
+  lua_State *inner = push_inner(L);
+  lua_rotate(L, 1, 2);
+  lua_pushvalue(L, 3);
   lua_xmove(L, inner, 1);
-  lua_remove(L, 2);
+  lua_remove(L, 3);
+  lua_toclose(L, 2);
   return drive(L, LUA_OK, mode);
 }
 
