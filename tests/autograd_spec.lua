@@ -83,6 +83,16 @@ describe("backward", function()
     fails("was changed in place after the forward pass", function() y:backward() end)
     assert.is_nil(w.grad)
   end)
+
+  it("notices that the memory of a gradient in use went to the next one", function()
+    local w, v = leaf { { 1, 1 } }, leaf { { 1, 1 } }
+    local optimizer = optlua.optim.SGD { w, v } -- two: their gradients stay where they are
+    optlua.linear(tensor { 1, 1 }, w):sum():backward()
+    local loss = (w.grad * v):sum()
+    optimizer:zero_grad()
+    optlua.linear(tensor { 50, 50 }, w):sum():backward()
+    fails("was changed in place", function() loss:backward() end)
+  end)
 end)
 
 describe("a leaf", function()
@@ -350,6 +360,47 @@ describe("register_hook", function()
     end);
     (w * w):sum():backward()
     assert.is_true(optlua.is_grad_enabled())
+  end)
+
+  it("refuses a backward inside that shares a leaf", function()
+    local w = leaf { 1 }
+    local inner = (w * 10):sum()
+    w:register_hook(function(g)
+      inner:backward()
+      return g * 1
+    end)
+    fails("inside a backward that uses the same leaf", function() (w * 3):sum():backward() end)
+    assert.is_nil(w.grad)
+  end)
+
+  it("loses nothing when a backward inside fails", function()
+    local w = leaf { 1 }
+    local inner, y = (w * 10):sum(), w * 1
+    y:register_hook(function() assert.is_false(pcall(inner.backward, inner)) end);
+    (y:sum() + (w * 3):sum()):backward()
+    assert.are.same({ 4 }, w.grad:totable())
+    inner:backward()
+    assert.are.same({ 14 }, w.grad:totable())
+  end)
+
+  it("keeps the graph from a backward inside", function()
+    local w, seen = leaf { 3 }, nil
+    local a = w * w
+    local b, inner = a * 2, a:sum()
+    b:register_hook(function() seen = { pcall(inner.backward, inner) } end)
+    b:sum():backward()
+    assert.is_false(seen[1])
+    assert.are.same({ 12 }, w.grad:totable())
+  end)
+
+  it("may hand over the gradient that is there, which changes only at the end", function()
+    local w = leaf { 1 };
+    (w * 5):sum():backward()
+    local first = (w * 2):sum()
+    local y = w + tensor { 0 }
+    y:register_hook(function() return w.grad end);
+    (first + y:sum()):backward()
+    assert.are.same({ 12 }, w.grad:totable())
   end)
 
   it("may call backward on another graph", function()

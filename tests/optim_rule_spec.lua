@@ -340,6 +340,16 @@ describe("a rule is told at its line", function()
     end)({ p })
     fails("while an optimizer takes a step", outer.step, outer)
     assert.matches("optim_rule_spec.lua:%d+: a step is not", select(2, pcall(outer.step, outer)))
+    local pair = { param({ 1 }, { 1 }), param({ 1 }, { 1 }) } -- two: they move into slabs
+    local moving = false
+    local maker = rule(function(x, g)
+      if moving then optim.SGD(pair) end
+      return x - g
+    end)(pair)
+    maker:step()
+    moving = true
+    fails("making an optimizer is not possible while an optimizer takes a step", maker.step, maker)
+    assert.same({ 0 }, values(pair[1]))
     local yielding = rule(function(x)
       coroutine.yield()
       return x

@@ -47,10 +47,6 @@ static ol_status reach_node(ol_error *error, walk *w, ol_node *node) {
     return ol_fail(error, OL_STATE,
                    "backward: the graph of this tensor was freed by an earlier backward; pass "
                    "{ retain_graph = true } to that one");
-  for (int i = 0; i < OL_MAX_OUTPUTS; i++)
-    if (node->grad[i])
-      return ol_fail(error, OL_STATE,
-                     "backward: called from inside a backward that is using the same graph");
   OL_TRY(append(error, &w->nodes, node));
   (void)ol_retain(node);
   node->visit = w->visit;
@@ -58,10 +54,16 @@ static ol_status reach_node(ol_error *error, walk *w, ol_node *node) {
   return OL_OK;
 }
 
+/* A backward that a hook calls must not meet the one that it runs in: every node leads to a leaf,
+ * so this also keeps it from a graph that is still to be walked. */
 static ol_status reach_leaf(ol_error *error, walk *w, ol_tensor *leaf) {
-  if (leaf->awaited == 0) {
+  if (leaf->visit != 0 && leaf->visit != w->visit)
+    return ol_fail(error, OL_STATE,
+                   "backward: called from inside a backward that uses the same leaf");
+  if (leaf->visit == 0) {
     OL_TRY(append(error, &w->leaves, leaf));
     (void)ol_retain(leaf);
+    leaf->visit = w->visit;
   }
   leaf->awaited++;
   return OL_OK;
@@ -136,7 +138,8 @@ static ol_status run_hook(ol_error *error, ol_hook *hook, ol_tensor **gradient) 
 
 /* A contribution to a leaf has arrived (or, NULL, will never). */
 static ol_status deliver_leaf(ol_error *error, ol_tensor *leaf, ol_tensor *gradient) {
-  if (gradient) OL_TRY(contribute(error, &leaf->pending, leaf->pending == leaf->grad, gradient));
+  bool owned = leaf->pending == leaf->grad && !leaf->has_grad; /* of ol_back_new, not of a hook */
+  if (gradient) OL_TRY(contribute(error, &leaf->pending, owned, gradient));
   if (--leaf->awaited > 0 || !leaf->pending) return OL_OK;
   return run_hook(error, (ol_hook *)leaf->hook, &leaf->pending);
 }
@@ -161,6 +164,7 @@ ol_status ol_back_new(ol_error *error, ol_back *back, int input, ol_tensor **out
   if (leaf && !leaf->pending && !leaf->has_grad && leaf->grad && leaf->awaited == 1 &&
       ol_grad_is_spare(leaf) && ol_tensor_is_contiguous(leaf->grad)) {
     *out = ol_retain(leaf->grad);
+    ol_tensor_touch(leaf->grad);
     return OL_OK;
   }
   return ol_tensor_new(error, gradient_dtype(back->dtype[input]), back->shape[input], out);
@@ -318,6 +322,7 @@ static void finish(walk *w) {
     ol_release(leaf->pending);
     leaf->pending = NULL;
     leaf->awaited = 0;
+    leaf->visit = 0;
     ol_release(leaf);
   }
   ol_free(w->nodes.item);

@@ -89,6 +89,7 @@ static const char **check_names(lua_State *L, int arg, int64_t count) {
 static int new_group(lua_State *L) {
   ol_error error;
   int64_t count;
+  ol_refuse_in_step(L, "making an optimizer"); /* it moves parameters that the step has located */
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 2);
   ol_tensor **params = ol_check_tensors(L, 2, &count);

@@ -27,6 +27,7 @@ struct ol_tensor {
   ol_tensor *grad;
   ol_tensor *pending; /* of a leaf, during backward: the sum of its contributions so far */
   int64_t awaited;    /* of a leaf, during backward: contributions that are still to come */
+  uint64_t visit;     /* of a leaf, during backward: the number of the walk; else 0 */
   ol_object *hook;    /* of a leaf: an ol_hook */
 };
 
