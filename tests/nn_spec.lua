@@ -75,9 +75,11 @@ describe("a module", function()
 
   it("refuses to contain itself", function()
     local model = block()
-    model.fc.owner = model
-    fails("fc.owner: a module cannot contain itself", model.parameters, model)
-    fails("fc.owner: a module cannot contain itself", model.state_dict, model)
+    fails("Block.me: a module cannot contain itself", function() model.me = model end)
+    fails("Linear.owner: a module cannot contain itself", function() model.fc.owner = model end)
+    model.fc = model -- replaces a member: noticed by the walks
+    fails("fc: a module cannot contain itself", model.parameters, model)
+    fails("fc: a module cannot contain itself", model.state_dict, model)
   end)
 
   it("notices a member that became something else", function()

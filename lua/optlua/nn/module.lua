@@ -19,12 +19,22 @@ for name, method in pairs(state) do Module[name] = method end
 
 -- Members ---------------------------------------------------------------------------------------------
 
+local function contains(module, wanted)
+  for _, below in members.each(members.modules(module)) do
+    if below == wanted then return true end
+  end
+  return false
+end
+
 --- Called for every first assignment to a field.
 local function assign(self, key, value)
   local kind = kinds.of(value)
   if kinds.holds_module(value) then
     error(("%s: a plain table of modules would hide their parameters; use nn.ModuleList or nn.Sequential")
       :format(members.describe(self, key)), 2)
+  end
+  if kind == "module" and contains(value, self) then
+    error(("%s: a module cannot contain itself"):format(members.describe(self, key)), 2)
   end
   if kind then
     if Module[key] ~= nil then
