@@ -425,6 +425,14 @@ describe("numbers of the group", function()
     assert.equal(0, optimizer:state_dict()["group.group2.step"])
   end)
 
+  it("of every group are taken over when `after` of one fails", function()
+    local class = make { after = function() error "no" end }
+    local optimizer = class({ { params = { param({ 1 }, { 3 }) } }, { params = { param({ 1 }, { 4 }) } } })
+    fails("no", optimizer.step, optimizer)
+    local state = optimizer:state_dict()
+    assert.same({ 1, 9, 16 }, { state.updates, state["group.group1.total"], state["group.group2.total"] })
+  end)
+
   it("are as they were when the step fails", function()
     local bad = false
     local class = make { update = function(p)

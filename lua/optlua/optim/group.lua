@@ -295,18 +295,22 @@ local function take_numbers(self)
   for name in next, self.numbers do self.numbers[name] = self.staged[name] end
 end
 
---- Takes the numbers of the group as the update has left them, and runs the class's `after`. An error
---- in it is raised when the update has been made; the numbers then are those before `after`.
+--- Takes the numbers of the group as the update has left them.
 function Group:settle()
   if not self.present then return end
   local class, totals = self.class, { self.handle:totals(#self.class.number_names) }
   for i, name in ipairs(class.number_names) do self.staged[name] = totals[i] end
   take_numbers(self)
-  if class.after then
-    self.values.step = self.updates
-    class.after(self.writable, self.h)
-    take_numbers(self)
-  end
+end
+
+--- Runs the class's `after`. An error in it is raised when the update has been made; the numbers then are
+--- those before `after`.
+function Group:conclude()
+  local class = self.class
+  if not self.present or not class.after then return end
+  self.values.step = self.updates
+  class.after(self.writable, self.h)
+  take_numbers(self)
 end
 
 return Group

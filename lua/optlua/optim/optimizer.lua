@@ -239,7 +239,8 @@ end
 
 --- Updates every parameter whose gradient is present. With a closure, calls it first and returns what
 --- it returns: it computes the gradients anew. A step is a transaction: an error leaves everything as it
---- was. A step without any gradient does nothing and is not counted.
+--- was, but for one in the `after` of a class: the update has been made then. A step without any gradient does
+--- nothing and is not counted.
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)

@@ -8,7 +8,7 @@ local Group = require "optlua.optim.group"
 
 local transact, prepare_step, commit_step = core.transact, core.prepare, core.commit
 local stage, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
-local commit_group, settle = Group.commit, Group.settle
+local commit_group, settle, conclude = Group.commit, Group.settle, Group.conclude
 
 local function trace(self)
   local groups, updates, any = self._groups, self._clock.updates, false
@@ -36,7 +36,10 @@ end
 local function commit(self, norm)
   local groups = self._groups
   commit_step()
-  for i = 1, #groups do commit_group(groups[i]) end
+  for i = 1, #groups do
+    commit_group(groups[i])
+    if groups[i].has_numbers then settle(groups[i]) end
+  end
   self._clock.updates = self._clock.updates + 1
   self._norm = norm
 end
@@ -46,7 +49,7 @@ local function take(self)
   commit(self, prepare(self))
   local groups = self._groups
   for i = 1, #groups do
-    if groups[i].has_numbers then settle(groups[i]) end
+    if groups[i].has_numbers then conclude(groups[i]) end
   end
 end
 
