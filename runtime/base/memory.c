@@ -10,7 +10,15 @@
 
 /* Under AddressSanitizer all of a malloc but the payload is poisoned, so that it sees each byte
  * that is touched before or behind a block. */
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__has_feature) /* clang */
+#define SANITIZED __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+#if SANITIZED
 #include <sanitizer/asan_interface.h>
 #define KEEPS_SPARES false
 #else

@@ -160,6 +160,15 @@ static void threads_are_counted(void) {
   CHECK_EQUAL(ol_memory_read().live_bytes, before.live_bytes);
 }
 
+/* Of AddressSanitizer, with either compiler; absent (NULL) without it. */
+extern int __asan_address_is_poisoned(const volatile void *address) __attribute__((weak));
+
+static void the_sanitizer_sees_freed_blocks(void) {
+  char *block = ol_alloc(64);
+  ol_free(block);
+  if (__asan_address_is_poisoned) CHECK(__asan_address_is_poisoned(block));
+}
+
 int main(void) {
   blocks_are_aligned();
   zeroed_blocks_are_zero();
@@ -171,5 +180,6 @@ int main(void) {
   used_blocks_come_back_zeroed();
   recycled_blocks_are_apart();
   threads_are_counted();
+  the_sanitizer_sees_freed_blocks();
   return check_summary();
 }
