@@ -51,8 +51,8 @@ QUICK_SPECS := $(foreach noun,autograd data func nn optim_* tensor training,$(wi
 PLAIN_SPECS := tests/install_spec.lua tests/stock_lua_spec.lua # stock Lua has no sanitizers
 C_TESTS := $(patsubst tests/c/%.c,$(BUILD)/test/%,$(wildcard tests/c/*_test.c))
 RUN_TESTS = lua5.4 tests/run.lua --build=$(BUILD) $(if $(SANITIZE),--lua=$(PROGRAM))
-ASAN = ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=tests/leaks.txt:print_suppressions=0 \
-  UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined
+ASAN = ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+  $(MAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined
 
 # All processors unless told otherwise; one thing after another when something is taken away.
 MAKEFLAGS += --no-print-directory
