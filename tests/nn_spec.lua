@@ -196,6 +196,15 @@ describe("a state", function()
     assert.equal(9, model.norm.weight[1]:item())
   end)
 
+  it("can be the module's own, in another order", function()
+    local model = nn.Sequential { nn.Linear(2, 2), nn.Linear(2, 2) }
+    local first, second = model[1].weight:totable(), model[2].weight:totable()
+    local state = model:state_dict()
+    state["0.weight"], state["1.weight"] = state["1.weight"], state["0.weight"]
+    model:load_state_dict(state)
+    assert.same({ second, first }, { model[1].weight:totable(), model[2].weight:totable() })
+  end)
+
   it("converts to another dtype on request", function()
     local model = block():to "float64"
     assert.equal("float64", model.fc.weight.dtype)

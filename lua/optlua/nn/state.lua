@@ -64,9 +64,13 @@ function methods:load_state_dict(state, opts)
   if #differing > 0 or (opts.strict and #missing + #unexpected > 0) then
     error(report(self, missing, unexpected, differing), 2)
   end
+  local copies = {} -- made first: the state may be the module's own tensors in another order
+  for name, tensor in members.each(members.tensors(self, saved, true)) do
+    if state[name] then copies[name] = state[name]:detach():to(tensor.dtype):clone() end
+  end
   optlua.no_grad(function()
     for name, tensor in members.each(members.tensors(self, saved, true)) do
-      if state[name] then tensor:copy_(state[name]) end
+      if copies[name] then tensor:copy_(copies[name]) end
     end
   end)
   return { missing = missing, unexpected = unexpected }
