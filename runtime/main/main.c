@@ -11,6 +11,7 @@
 #include "bind/core.h"
 #include "main/call.h"
 #include "main/chunks.h"
+#include "main/heap.h"
 #include "main/options.h"
 #include "main/paths.h"
 #include "main/repl.h"
@@ -92,6 +93,7 @@ static int run(command_line *line) {
     ol_message(OL_PROGRAM, "not enough memory for a Lua state");
     return EXIT_FAILURE;
   }
+  ol_heap_open(L);
   lua_pushcfunction(L, body);
   lua_pushlightuserdata(L, line);
   int status = ol_report(L, lua_pcall(L, 1, 1, 0), OL_PROGRAM);
