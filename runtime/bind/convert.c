@@ -51,9 +51,11 @@ static int64_t list_length(lua_State *L, const reader *r, int table) {
   for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
     int whole;
     lua_Integer key = lua_type(L, -2) == LUA_TNUMBER ? lua_tointegerx(L, -2, &whole) : 0;
-    if (key < 1 || key > length)
+    if (key < 1 || key > length) {
+      const char *name = luaL_tolstring(L, -2, NULL);
       ol_throw(L, "tensor: %s has the key %s; a list of numbers or of such lists expected",
-               path(L, r), luaL_tolstring(L, -2, NULL));
+               path(L, r), name);
+    }
     count++;
   }
   if (count < length) ol_throw(L, "tensor: %s has gaps", path(L, r));

@@ -295,7 +295,8 @@ static void text_shows_conversions(void) {
   const ol_shape own = { 2, { 2, 3 } }, row = { 2, { 1, 3 } };
   const ol_operand operand[] = { { OL_F32 }, { OL_F32 }, { OL_BF16 }, { OL_F32, &row } };
   ok(ol_graph_begin(&error, graph, &own, operand, 4));
-  store(2, sub(read_operand(2), mul(read_operand(1), read_operand(3))));
+  ol_symbol v = read_operand(3), product = mul(read_operand(1), v);
+  store(2, sub(read_operand(2), product));
   reads_as(NULL, "float32, 1 pass, 4 instructions, 10 bytes an element\n"
                  "reads g m v, writes m\n"
                  "pass 1\n"
