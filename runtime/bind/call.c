@@ -53,15 +53,17 @@ static ol_status apply(ol_error *error, lua_State *L, ol_args *args) {
   return status;
 }
 
+static int outputs_of(const ol_op *op) { return op->outputs ? op->outputs : 1; }
+
 void ol_push_slots(lua_State *L, const ol_op *op) {
-  int outputs = op->outputs ? op->outputs : 1;
+  int outputs = outputs_of(op);
   luaL_checkstack(L, outputs, op->name);
   for (int i = 0; i < outputs; i++) ol_push_slot(L);
 }
 
 int ol_apply_args(lua_State *L, ol_args *args, int slot) {
   ol_error error;
-  int outputs = args->call.op->outputs ? args->call.op->outputs : 1;
+  int outputs = outputs_of(args->call.op);
   ol_check(L, apply(&error, L, args), &error);
   while (outputs > 1 && !args->call.out[outputs - 1]) outputs--; /* max without a dimension */
   for (int i = 0; i < outputs; i++) take_result(L, args, slot + i, args->call.out[i]);
@@ -79,13 +81,29 @@ int ol_call_op(lua_State *L, const ol_op *op, int count) {
   return ol_apply_args(L, &args, slot);
 }
 
+/* Ops are closures with two upvalues, the op and the metatable of tensors: found there it costs
+ * less than in the registry. */
+enum { OP = 1, METATABLE = 2 };
+
+/* Pushes the slots of the op that is running; a C function has room for them. Returns the op. */
+static const ol_op *begin(lua_State *L) {
+  const ol_op *op = lua_touserdata(L, lua_upvalueindex(OP));
+  for (int i = 0; i < outputs_of(op); i++) ol_push_slot_with(L, lua_upvalueindex(METATABLE));
+  return op;
+}
+
+static int call_op(lua_State *L) {
+  ol_args args;
+  int count = lua_gettop(L);
+  ol_read_args(L, begin(L), count, &args);
+  return ol_apply_args(L, &args, count + 1);
+}
+
 /* Metamethods get two operands and nothing else; those of unary operators get theirs twice. */
 static int call_operator(lua_State *L, int operands) {
-  const ol_op *op = lua_touserdata(L, lua_upvalueindex(1));
   ol_args args;
   lua_settop(L, operands);
-  ol_push_slots(L, op);
-  ol_read_operands(L, op, operands, &args);
+  ol_read_operands(L, begin(L), operands, &args);
   return ol_apply_args(L, &args, operands + 1);
 }
 
@@ -93,13 +111,10 @@ static int call_unary(lua_State *L) { return call_operator(L, 1); }
 
 static int call_binary(lua_State *L) { return call_operator(L, 2); }
 
-static int call_op(lua_State *L) {
-  return ol_call_op(L, lua_touserdata(L, lua_upvalueindex(1)), lua_gettop(L));
-}
-
-static void set_op(lua_State *L, int table, const char *name, const ol_op *op) {
+static void set_op(lua_State *L, int table, const char *name, lua_CFunction call, const ol_op *op) {
   lua_pushlightuserdata(L, (void *)(uintptr_t)op);
-  lua_pushcclosure(L, call_op, 1);
+  ol_push_tensor_metatable(L);
+  lua_pushcclosure(L, call, 2);
   lua_setfield(L, table, name);
 }
 
@@ -112,8 +127,8 @@ bool ol_is_method(const ol_op *op) {
 void ol_bind_ops(lua_State *L, int module, int methods, int hidden) {
   for (const ol_family *const *family = ol_families; *family; family++)
     for (const ol_op *op = (*family)->ops; op->name; op++) {
-      set_op(L, op->flags & OL_OP_HIDDEN ? hidden : module, op->name, op);
-      if (ol_is_method(op)) set_op(L, methods, op->name, op);
+      set_op(L, op->flags & OL_OP_HIDDEN ? hidden : module, op->name, call_op, op);
+      if (ol_is_method(op)) set_op(L, methods, op->name, call_op, op);
     }
 }
 
@@ -129,8 +144,6 @@ void ol_bind_arithmetic(lua_State *L, int index) {
   for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
     const ol_op *op = ol_op_find(events[i].op);
     if (!op) continue;
-    lua_pushlightuserdata(L, (void *)(uintptr_t)op);
-    lua_pushcclosure(L, events[i].unary ? call_unary : call_binary, 1);
-    lua_setfield(L, index, events[i].event);
+    set_op(L, index, events[i].event, events[i].unary ? call_unary : call_binary, op);
   }
 }

@@ -18,17 +18,27 @@ static const char metatable = 't'; /* addresses are keys of the registry */
 static const char map = 'u';
 
 static handle *to_handle(lua_State *L, int index) {
-  if (lua_type(L, index) != LUA_TUSERDATA || lua_rawlen(L, index) != sizeof(handle)) return NULL;
   handle *self = lua_touserdata(L, index);
+  if (!self || lua_rawlen(L, index) != sizeof *self) return NULL; /* 0 of a light one */
   return self->mark == &mark ? self : NULL;
 }
 
 void ol_push_tensor_metatable(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &metatable); }
 
-void ol_push_slot(lua_State *L) {
+static void push_handle(lua_State *L) {
   handle *self = lua_newuserdatauv(L, sizeof *self, 1);
   *self = (handle){ .mark = &mark };
+}
+
+void ol_push_slot(lua_State *L) {
+  push_handle(L);
   ol_push_tensor_metatable(L);
+  lua_setmetatable(L, -2);
+}
+
+void ol_push_slot_with(lua_State *L, int at) {
+  push_handle(L);
+  lua_pushvalue(L, at);
   lua_setmetatable(L, -2);
 }
 

@@ -15,6 +15,9 @@
  * lost when something raises in between. */
 void ol_push_slot(lua_State *L);
 
+/* The same where the metatable of tensors is at hand, at stack index `at`. */
+void ol_push_slot_with(lua_State *L, int at);
+
 /* Hands tensor, with the reference that the caller owns, to the slot at index. Does not raise. */
 void ol_fill_slot(lua_State *L, int index, ol_tensor *tensor);
 

@@ -75,8 +75,8 @@ ol_status ol_add_scaled(ol_error *error, ol_tensor *x, ol_tensor *y, double alph
 static ol_status sum_forward(ol_error *error, ol_call *call, const ol_rows *rows, double sign) {
   ol_tensor *x[] = { call->arg[0].tensor, call->arg[1].tensor };
   double alpha = call->arg[2].number;
-  OL_TRY(check_alpha(error, call->op->name, x, alpha));
   if (alpha == 1) return ol_map_call(error, call, rows, 2, NULL);
+  OL_TRY(check_alpha(error, call->op->name, x, alpha));
   return ol_map_call(error, call, &add_scaled, 2, (double[OL_SCALARS]){ sign * alpha });
 }
 
