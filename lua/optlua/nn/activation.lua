@@ -35,7 +35,7 @@ function GELU:init(opts)
   self.approximate = opts.approximate
 end
 
-function GELU:forward(x) return x:gelu { approximate = self.approximate } end
+function GELU:forward(x) return x:gelu(self.approximate) end
 
 function GELU:extra_repr() return ("approximate='%s'"):format(self.approximate) end
 

@@ -23,10 +23,7 @@ function CrossEntropyLoss:init(opts)
 end
 
 function CrossEntropyLoss:forward(input, target)
-  return optlua.cross_entropy(input, target, {
-    weight = self.weight, ignore_index = self.ignore_index,
-    label_smoothing = self.label_smoothing, reduction = self.reduction,
-  })
+  return optlua.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 end
 
 --- Mean of squared differences.
@@ -36,6 +33,6 @@ local MSELoss = module.class "MSELoss"
 ---@param opts? { reduction?: string }
 function MSELoss:init(opts) self.reduction = module.options("nn.MSELoss", opts, { reduction = reduction }).reduction end
 
-function MSELoss:forward(input, target) return optlua.mse_loss(input, target, { reduction = self.reduction }) end
+function MSELoss:forward(input, target) return optlua.mse_loss(input, target, self.reduction) end
 
 return { CrossEntropyLoss = CrossEntropyLoss, MSELoss = MSELoss }
