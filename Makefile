@@ -19,7 +19,10 @@ OPENBLAS ?= /usr/lib/$(MULTIARCH)/openblas-openmp
 BLAS_CFLAGS ?= -I/usr/include/$(MULTIARCH)/openblas-openmp
 BLAS_LIBS ?= -L$(OPENBLAS) -Wl$(comma)-rpath$(comma)$(OPENBLAS) -lopenblas
 LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4)
-LUA_LIBS ?= $(shell pkg-config --libs lua5.4)
+# The interpreter holds all of Lua, as lua5.4 does, for modules in C to find; calls into it are shorter.
+LUA_ARCHIVE = $(wildcard $(shell pkg-config --variable=libdir lua5.4)/liblua5.4.a)
+LUA_LIBS ?= $(if $(LUA_ARCHIVE),-Wl$(comma)-E -Wl$(comma)--whole-archive $(LUA_ARCHIVE) \
+  -Wl$(comma)--no-whole-archive -ldl,$(shell pkg-config --libs lua5.4))
 LIBS = $(BLAS_LIBS) -lsleef -ljansson -lz -lm
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \

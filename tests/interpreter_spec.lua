@@ -151,6 +151,12 @@ describe("the interpreter", function()
     assert.is_nil(result.out:find("[ac][;?][bd]/"))
   end)
 
+  it("lets modules in C find Lua's functions", function()
+    local core = process.optlua:match "^(.*)/" .. "/lib/optlua/core.so"
+    local result = run(("optlua -e 'print(package.loadlib(%q, %q))'"):format(core, "*"))
+    assert.equal("true\n", result.out)
+  end)
+
   it("finds its own library from the place of the executable", function()
     local path = process.optlua:match("^(.*)/[^/]+/[^/]+$")
     assert.is_truthy(run("optlua -e 'print(package.path)'").out:find(path, 1, true))
