@@ -58,8 +58,8 @@ static ol_status choose_kernel(ol_error *error, const char *op, const ol_rows *r
   if (rows->widen && !ol_dtype_is_float(dtype)) dtype = OL_F32;
   if (rows->mask && dtype == OL_U8) dtype = widest_integer(p); /* 300 is not 44 */
   if (!rows->of[dtype]) return undefined(error, op, dtype);
-  for (int k = 0; k < p->operands; k++) p->dtype[k] = dtype;
-  if (rows->mask) p->dtype[0] = OL_U8;
+  p->dtype[0] = rows->mask ? OL_U8 : dtype;
+  for (int k = 1; k < p->operands; k++) p->dtype[k] = dtype;
   if (rows->choice) p->dtype[1] = OL_U8;
   if (rows->choice && p->tensor[1]->dtype != OL_U8)
     return ol_fail(error, OL_DTYPE, "%s: the mask is %s; a mask is uint8", op,
@@ -72,6 +72,7 @@ static ol_status make_plan(ol_error *error, const char *op, const ol_rows *rows,
                            ol_tensor *const *x, const double *scalars, plan *p) {
   static const double zeros[OL_SCALARS];
   p->operands = count + 1;
+  p->tensor[0] = p->tensor[1] = NULL; /* the result is made later */
   p->scalars = scalars ? scalars : zeros;
   p->shape = x[0]->shape;
   for (int k = 0; k < count; k++) p->tensor[k + 1] = x[k];

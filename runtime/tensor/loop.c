@@ -3,17 +3,23 @@
 
 #include "base/parallel.h"
 
-/* Appends a dimension, or merges it into the last one when it continues it in every operand. */
+/* Whether a dimension continues the last one of the loop in every operand. */
+static bool continues(const ol_loop *loop, int last, int64_t size, const int64_t *stride) {
+  for (int k = 0; k < loop->operands; k++)
+    if (loop->stride[k][last] != stride[k] * size) return false;
+  return true;
+}
+
+/* Appends a dimension, or merges it into the last one. */
 static void append(ol_loop *loop, int64_t size, const int64_t *stride) {
-  int last = loop->ndim - 1;
-  bool merge = last >= 0;
-  for (int k = 0; merge && k < loop->operands; k++)
-    merge = loop->stride[k][last] == stride[k] * size;
-  if (merge)
+  int last = loop->ndim > 0 ? loop->ndim - 1 : 0;
+  if (loop->ndim > 0 && continues(loop, last, size, stride)) {
     loop->size[last] *= size;
-  else
-    loop->size[loop->ndim++] = size;
-  for (int k = 0; k < loop->operands; k++) loop->stride[k][loop->ndim - 1] = stride[k];
+  } else {
+    last = loop->ndim++;
+    loop->size[last] = size;
+  }
+  for (int k = 0; k < loop->operands; k++) loop->stride[k][last] = stride[k];
 }
 
 /* The stride in bytes of dimension d (of ndim) of a tensor that broadcasts to it. */
