@@ -14,7 +14,7 @@
 
 /* __close of the guard, which holds the mode to go back to. */
 static int restore(lua_State *L) {
-  ol_set_recording(*(bool *)lua_touserdata(L, lua_upvalueindex(1)));
+  ol_set_recording(lua_toboolean(L, lua_upvalueindex(1)));
   return 0;
 }
 
@@ -22,8 +22,7 @@ static int restore(lua_State *L) {
 static void push_guard(lua_State *L) {
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  bool *mode = lua_newuserdatauv(L, sizeof *mode, 0);
-  *mode = ol_recording();
+  lua_pushboolean(L, ol_recording());
   lua_pushcclosure(L, restore, 1);
   lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
