@@ -43,8 +43,7 @@ static bool restride(const ol_tensor *x, const ol_shape *shape, int64_t *stride)
   int at = shape->ndim - 1;
   int64_t run = 1, step = 1;
   if (x->numel <= 1 || ol_tensor_is_contiguous(x)) {
-    ol_shape strides = ol_shape_strides(shape);
-    for (int d = 0; d < shape->ndim; d++) stride[d] = strides.size[d];
+    ol_shape_strides(shape, stride);
     return true;
   }
   for (int d = x->shape.ndim - 1; d >= 0; d--) {
@@ -64,8 +63,8 @@ ol_status ol_reshape(ol_error *error, ol_tensor *x, const ol_shape *shape, ol_te
   if (restride(x, shape, stride)) return ol_tensor_view(error, x, shape, stride, x->offset, out);
   ol_tensor *copy;
   OL_TRY(ol_tensor_clone(error, x, &copy));
-  ol_shape strides = ol_shape_strides(shape);
-  ol_status status = ol_tensor_view(error, copy, shape, strides.size, 0, out);
+  ol_shape_strides(shape, stride);
+  ol_status status = ol_tensor_view(error, copy, shape, stride, 0, out);
   ol_release(copy);
   return status;
 }

@@ -21,9 +21,10 @@ static ol_status view_slot(ol_error *error, const ol_group *group, const ol_memb
                            int slot, ol_tensor **out) {
   ol_dtype dtype = ol_member_slot_dtype(group, member, slot);
   const ol_shape *shape = ol_member_slot_shape(group, member, slot);
-  ol_shape strides = ol_shape_strides(shape);
+  int64_t stride[OL_MAX_DIMS];
   ol_tensor base = { .storage = member->slot[slot].storage, .dtype = dtype };
-  return ol_tensor_view(error, &base, shape, strides.size,
+  ol_shape_strides(shape, stride);
+  return ol_tensor_view(error, &base, shape, stride,
                         member->slot[slot].offset / (int64_t)ol_dtype_size(dtype), out);
 }
 

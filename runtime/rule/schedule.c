@@ -228,11 +228,12 @@ static int input_slot(schedule *s, int n) {
 static void stride_over(const schedule *s, int n, bool turned, ol_access *access) {
   const ol_graph *graph = graph_of(s);
   const ol_shape *own = &graph->shape[graph->node[n].shape], *pass = &graph->shape[s->key.shape];
-  ol_shape stride = ol_shape_strides(own);
-  if (turned) stride = (ol_shape){ 2, { 1, own->size[0] } };
+  int64_t stride[OL_MAX_DIMS];
+  ol_shape_strides(own, stride);
+  if (turned) stride[0] = 1, stride[1] = own->size[0];
   for (int d = 0; d < own->ndim; d++) {
     int to = d + pass->ndim - own->ndim;
-    access->stride[to] = own->size[d] == 1 ? 0 : stride.size[d];
+    access->stride[to] = own->size[d] == 1 ? 0 : stride[d];
   }
 }
 

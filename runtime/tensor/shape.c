@@ -104,12 +104,10 @@ ol_shape ol_shape_reduce(const ol_shape *shape, const bool mask[OL_MAX_DIMS], bo
   return result;
 }
 
-ol_shape ol_shape_strides(const ol_shape *shape) {
-  ol_shape strides = { .ndim = shape->ndim };
-  int64_t stride = 1;
+void ol_shape_strides(const ol_shape *shape, int64_t *stride) {
+  int64_t step = 1;
   for (int d = shape->ndim - 1; d >= 0; d--) {
-    strides.size[d] = stride;
-    stride *= shape->size[d] ? shape->size[d] : 1;
+    stride[d] = step;
+    step *= shape->size[d] ? shape->size[d] : 1;
   }
-  return strides;
 }

@@ -57,7 +57,7 @@ ol_status ol_shape_mask(ol_error *error, const char *op, const ol_shape *dims, i
 /* A shape without the masked dimensions, or with size 1 there when keep. */
 ol_shape ol_shape_reduce(const ol_shape *shape, const bool mask[OL_MAX_DIMS], bool keep);
 
-/* Row-major strides in elements. */
-ol_shape ol_shape_strides(const ol_shape *shape);
+/* Fills in the row-major strides, in elements, of each dimension. */
+void ol_shape_strides(const ol_shape *shape, int64_t *stride);
 
 #endif

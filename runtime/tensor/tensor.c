@@ -14,7 +14,7 @@ static void destroy(ol_object *object) {
   ol_free(self);
 }
 
-/* Takes over the reference to storage, also on failure. */
+/* Takes over the reference to storage, also on failure. Strides of NULL are row-major. */
 static ol_status make(ol_error *error, ol_storage *storage, ol_dtype dtype, const ol_shape *shape,
                       const int64_t *stride, int64_t offset, ol_tensor **out) {
   ol_tensor *self = ol_alloc(sizeof *self);
@@ -23,7 +23,10 @@ static ol_status make(ol_error *error, ol_storage *storage, ol_dtype dtype, cons
     return ol_fail(error, OL_MEMORY, "out of memory: %zu bytes for a tensor", sizeof *self);
   }
   *self = (ol_tensor){ .storage = storage, .dtype = dtype, .shape = *shape, .offset = offset };
-  memcpy(self->stride, stride, sizeof self->stride[0] * (size_t)shape->ndim);
+  if (stride)
+    memcpy(self->stride, stride, sizeof self->stride[0] * (size_t)shape->ndim);
+  else
+    ol_shape_strides(shape, self->stride);
   self->numel = ol_shape_numel(shape);
   ol_object_init(&self->object, destroy);
   *out = self;
@@ -37,8 +40,7 @@ static ol_status make_own(ol_error *error, ol_dtype dtype, const ol_shape *shape
   size_t size = ol_dtype_size(dtype);
   OL_TRY(ol_shape_count(error, shape, size, &numel));
   OL_TRY(ol_storage_new(error, (size_t)numel * size, zero, &storage));
-  ol_shape strides = ol_shape_strides(shape);
-  return make(error, storage, dtype, shape, strides.size, 0, out);
+  return make(error, storage, dtype, shape, NULL, 0, out);
 }
 
 ol_status ol_tensor_new(ol_error *error, ol_dtype dtype, const ol_shape *shape, ol_tensor **out) {
