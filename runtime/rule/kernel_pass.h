@@ -14,6 +14,7 @@ typedef struct NAME(state) {
   int64_t *band_row;             /* of each access: the first of them, or -1 */
   T *gradient;                   /* the tile for g, or NULL: g is read in place */
   T gradient_factor;
+  int fetch_before; /* an instruction, or -1 */
 } NAME(state);
 
 TARGET static T NAME(number)(const ol_work *work, ol_factor factor) {
@@ -55,6 +56,7 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
     for (int k = 0; k < OL_LANES; k++)
       s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
   for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
+  s->fetch_before = work->far ? pass->instructions - 1 : -1;
   s->gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1;
   s->gradient = work->gradient_factor && pass->gradient >= 0 ? s->tile[pass->gradient] : NULL;
 }
@@ -107,34 +109,51 @@ TARGET static void NAME(store_access)(NAME(state) * s, const ol_instruction *op,
 TARGET static void NAME(execute)(NAME(state) * s, int index, int n, int64_t position) {
   const ol_pass *pass = s->work->pass;
   const ol_instruction *op = &pass->instruction[index];
-  switch (op->code) {
-  case OL_CODE_LOAD: NAME(load_access)(s, op, n, position); return;
-  case OL_CODE_STORE: NAME(store_access)(s, op, n, position); return;
-  case OL_CODE_REDUCE:
-    NAME(accumulate)((ol_rule_op)op->in[1], 0, n, s->at[op->in[0]], s->lanes[op->out]);
-    return;
-  default: break;
-  }
-  T *out = s->at[op->out];
-  const T *x = s->at[op->in[0]], *y = s->at[op->in[1]], *z = s->at[op->in[2]];
+  T **at = s->at;
   switch (op->code) {
 #define CASE(name, expression)                                                                     \
-  case OL_FORM_##name: NAME(form_##name)(n, out, x, y, z, s->numbers[index]); break;
+  case OL_FORM_##name:                                                                             \
+    NAME(form_##name)                                                                              \
+    (n, at[op->out], at[op->in[0]], at[op->in[1]], at[op->in[2]], s->numbers[index]);              \
+    break;
     OL_FORMS(CASE)
 #undef CASE
 #define CASE(name, expression)                                                                     \
-  case OL_CODE_OP + OL_RULE_##name: NAME(plain_##name)(n, out, x, y, z); break;
+  case OL_CODE_OP + OL_RULE_##name:                                                                \
+    NAME(plain_##name)(n, at[op->out], at[op->in[0]], at[op->in[1]], at[op->in[2]]);               \
+    break;
     PLAIN_OPS(CASE)
     FUNCTIONS(CASE)
 #undef CASE
   case OL_CODE_OP + OL_RULE_POW:
-    NAME(power)(n, out, x, y, pass->slot[op->in[1]].kind == OL_SLOT_CONSTANT);
+    NAME(power)(n, at[op->out], at[op->in[0]], at[op->in[1]],
+                pass->slot[op->in[1]].kind == OL_SLOT_CONSTANT);
     break;
-  default: memcpy(out, x, (size_t)n * sizeof(T)); /* COPY */
+  case OL_CODE_LOAD: NAME(load_access)(s, op, n, position); break;
+  case OL_CODE_STORE: NAME(store_access)(s, op, n, position); break;
+  case OL_CODE_REDUCE:
+    NAME(accumulate)((ol_rule_op)op->in[1], 0, n, at[op->in[0]], s->lanes[op->out]);
+    break;
+  default: memcpy(at[op->out], at[op->in[0]], (size_t)n * sizeof(T)); /* COPY */
   }
 }
 
-/* Executes the instructions on n elements from position on. */
+/* Asks for the tile at this position of every array, before it is needed. */
+TARGET static void NAME(fetch)(const NAME(state) * s, int64_t position) {
+  const ol_pass *pass = s->work->pass;
+  for (int i = 0; i < pass->slots; i++)
+    if (pass->slot[i].kind == OL_SLOT_ARRAY)
+      FETCH(s->base[i] + position * (int64_t)sizeof(T), sizeof(T[TILE]));
+  for (int i = 0; i < pass->accesses; i++) {
+    const ol_access *access = &pass->access[i];
+    int64_t size = (int64_t)ol_dtype_size((ol_dtype)access->dtype);
+    if (access->layout == OL_ACCESS_STRAIGHT)
+      FETCH((const char *)s->work->arrays[access->array] + position * size, size * TILE);
+  }
+}
+
+/* Executes the instructions on n elements from position on. From memory that is far away, the next
+ * tile is fetched while the last instruction computes: 5 to 10 % of the time of AdamW. */
 TARGET static void NAME(tile)(NAME(state) * s, int n, int64_t position) {
   const ol_pass *pass = s->work->pass;
   for (int i = 0; i < pass->slots; i++) {
@@ -144,7 +163,10 @@ TARGET static void NAME(tile)(NAME(state) * s, int n, int64_t position) {
     NAME(scale)(n, s->gradient, s->at[i], s->gradient_factor);
     s->at[i] = s->gradient;
   }
-  for (int i = 0; i < pass->instructions; i++) NAME(execute)(s, i, n, position);
+  for (int i = 0; i < pass->instructions; i++) {
+    if (i == s->fetch_before) NAME(fetch)(s, position + TILE);
+    NAME(execute)(s, i, n, position);
+  }
 }
 
 TARGET static void NAME(elements)(NAME(state) * s) {
