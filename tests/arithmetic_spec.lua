@@ -6,11 +6,7 @@ local function int(list) return tensor(list, { dtype = "int64" }) end
 local function byte(list) return tensor(list, { dtype = "uint8" }) end
 local function double(list) return tensor(list, { dtype = "float64" }) end
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, tostring(message))
-end
+local fails = require("fails").matching
 
 local function check(want, got, dtype)
   assert.same(want, got:totable())

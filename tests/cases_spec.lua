@@ -4,11 +4,7 @@ local optlua = require "optlua"
 local nn, optim = optlua.nn, optlua.optim
 local functional = nn.functional
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok, "an error was expected: " .. pattern)
-  assert.is_truthy(tostring(message):find(pattern), ("%q does not match %q"):format(tostring(message), pattern))
-end
+local fails = require("fails").matching
 
 --- A parameter with these values and a gradient.
 local function parameter(values, gradient, dtype)

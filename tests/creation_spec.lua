@@ -1,11 +1,7 @@
 -- Making tensors: constants, ranges, random numbers.
 local optlua = require "optlua"
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, tostring(message))
-end
+local fails = require("fails").matching
 
 local function range(...) return optlua.arange(...):totable() end
 

@@ -2,11 +2,7 @@
 local optlua = require "optlua"
 local data, nn = optlua.data, optlua.nn
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, tostring(message))
-end
+local fails = require("fails").matching
 
 local function numbers(n)
   return { n = n, get = function(i) return i, 10 * i end }

@@ -7,11 +7,7 @@ local inf, nan = 1 / 0, 0 / 0
 local function int(list) return tensor(list, { dtype = "int64" }) end
 local function byte(list) return tensor(list, { dtype = "uint8" }) end
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, tostring(message))
-end
+local fails = require("fails").matching
 
 -- Elements, with NaN as "nan" and -0 as "-0".
 local function read(t)

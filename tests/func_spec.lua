@@ -3,11 +3,7 @@ local optlua = require "optlua"
 local core = require "optlua.core"
 local tensor, func = optlua.tensor, optlua.func
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok, "no error was raised")
-  assert.is_true(tostring(message):find(pattern) ~= nil, ("%q does not match %q"):format(message, pattern))
-end
+local fails = require("fails").matching
 
 local function leaf(list) return tensor(list, { dtype = "float64", requires_grad = true }) end
 

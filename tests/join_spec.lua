@@ -2,11 +2,7 @@
 local optlua = require "optlua"
 local tensor, arange = optlua.tensor, optlua.arange
 
-local function fails(message, fn)
-  local ok, got = pcall(fn)
-  assert.is_false(ok, "no error was raised")
-  assert.is_truthy(tostring(got):find(message, 1, true), ("%q lacks %q"):format(tostring(got), message))
-end
+local fails = require("fails").containing
 
 describe("cat", function()
   it("joins along a dimension", function()

@@ -6,11 +6,7 @@ local nan = 0 / 0
 local function int(list) return tensor(list, { dtype = "int64" }) end
 local function double(list) return tensor(list, { dtype = "float64" }) end
 
-local function fails(message, fn)
-  local ok, got = pcall(fn)
-  assert.is_false(ok, "no error was raised")
-  assert.is_truthy(tostring(got):find(message, 1, true), ("%q lacks %q"):format(tostring(got), message))
-end
+local fails = require("fails").containing
 
 local function near(want, got) assert.is_true(math.abs(want - got) < 1e-9, want .. " ~= " .. got) end
 

@@ -5,11 +5,7 @@ local nan = 0 / 0
 
 local function shape(x) return { table.unpack(x.shape) } end
 
-local function fails(message, fn)
-  local ok, got = pcall(fn)
-  assert.is_false(ok, "no error was raised")
-  assert.is_truthy(tostring(got):find(message, 1, true), ("%q lacks %q"):format(tostring(got), message))
-end
+local fails = require("fails").containing
 
 --- The product of two matrices, element by element.
 local function plain(x, y)

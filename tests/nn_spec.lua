@@ -8,11 +8,7 @@ local function names(iterator)
   return list
 end
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.matches(pattern, tostring(message))
-end
+local fails = require("fails").matching
 
 local function block()
   local Block = nn.class "Block"

@@ -3,11 +3,7 @@ local optlua = require "optlua"
 local core = require "optlua.core"
 local npy, tensor = optlua.npy, optlua.tensor
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok, "no error was raised")
-  assert.is_true(tostring(message):find(pattern) ~= nil, ("%q does not match %q"):format(message, pattern))
-end
+local fails = require("fails").matching
 
 local function golden(name) return npy.load("tests/golden/npy/" .. name .. ".npy") end
 

@@ -2,12 +2,7 @@
 local optlua = require "optlua"
 local optim, nn = optlua.optim, optlua.nn
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok, "an error was expected: " .. pattern)
-  assert.is_truthy(tostring(message):find(pattern), ("%q does not match %q"):format(tostring(message), pattern))
-  return message
-end
+local fails = require("fails").matching
 
 local function values(tensor) return tensor:detach():flatten():totable() end
 
@@ -120,12 +115,15 @@ describe("groups", function()
   end)
 
   it("report everything that is wrong at once, by name", function()
-    local message = fails("parameter 'ln.weight' matches no group", optim.container, Net(), {
+    local groups = {
       { name = "biases", match = "*.bias", class = "AdamW", wieght_decay = 0, expect = 3 },
       { name = "dead", match = "*.bais", class = "AdamW", betas = { 1.0, 0 } },
       { name = "again", match = "a.bias", class = "SGDD" },
       { name = "linear", match = "a.*", lr = -1, max_norm = 1, class = optim.SGD },
-    }, { max_nrom = 1 })
+    }
+    local message = fails("parameter 'ln.weight' matches no group", function()
+      local _ = optim.container(Net(), groups, { max_nrom = 1 })
+    end)
     for _, part in ipairs {
       'unknown option "max_nrom" %(did you mean "max_norm"%?%)',
       "group 'biases': expect = 3, but it takes 2: a.bias, ln.bias",

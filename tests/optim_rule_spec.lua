@@ -3,12 +3,7 @@
 local optlua = require "optlua"
 local optim = optlua.optim
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok, "an error was expected: " .. pattern)
-  assert.is_truthy(tostring(message):find(pattern), ("%q does not match %q"):format(tostring(message), pattern))
-  return message
-end
+local fails = require("fails").matching
 
 local function values(tensor) return tensor:detach():flatten():totable() end
 

@@ -2,12 +2,7 @@
 local optlua = require "optlua"
 local optim = optlua.optim
 
-local function fails(pattern, fn, ...)
-  local ok, message = pcall(fn, ...)
-  assert.is_false(ok, "an error was expected: " .. pattern)
-  assert.is_truthy(tostring(message):find(pattern), ("%q does not match %q"):format(tostring(message), pattern))
-  return message
-end
+local fails = require("fails").matching
 
 local function make(lr, class)
   local p, q = optlua.tensor({ 0 }, { dtype = "float64" }), optlua.tensor({ 0 }, { dtype = "float64" })

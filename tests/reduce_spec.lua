@@ -8,11 +8,7 @@ local function int(list) return tensor(list, { dtype = "int64" }) end
 local function byte(list) return tensor(list, { dtype = "uint8" }) end
 local function double(list) return tensor(list, { dtype = "float64" }) end
 
-local function fails(message, fn)
-  local ok, got = pcall(fn)
-  assert.is_false(ok, "no error was raised")
-  assert.is_truthy(tostring(got):find(message, 1, true), ("%q lacks %q"):format(tostring(got), message))
-end
+local fails = require("fails").containing
 
 --- The gradient of the sum of fn(x).
 local function gradient(list, fn)

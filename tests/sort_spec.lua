@@ -3,11 +3,7 @@ local optlua = require "optlua"
 local tensor, arange, zeros = optlua.tensor, optlua.arange, optlua.zeros
 local inf, nan = math.huge, 0 / 0
 
-local function fails(message, fn)
-  local ok, got = pcall(fn)
-  assert.is_false(ok, "no error was raised")
-  assert.is_truthy(tostring(got):find(message, 1, true), ("%q lacks %q"):format(tostring(got), message))
-end
+local fails = require("fails").containing
 
 --- A permutation of 0 … n-1 that looks random.
 local function shuffled(n)

@@ -153,14 +153,8 @@ DEFINE_ADD(uint64_t) /* two's complement: int64 */
 DEFINE_ADD(float)
 DEFINE_ADD(double)
 
-/* Moving data depends on the size of elements only. */
-#define BY_SIZE(name)                                                                              \
-  { [OL_U8] = name##_uint8_t,                                                                      \
-    [OL_BF16] = name##_uint16_t,                                                                   \
-    [OL_F32] = name##_uint32_t,                                                                    \
-    [OL_I64] = name##_uint64_t,                                                                    \
-    [OL_F64] = name##_uint64_t }
-static ol_row_fn *const reads[OL_DTYPES] = BY_SIZE(read), *const writes[OL_DTYPES] = BY_SIZE(write);
+static ol_row_fn *const reads[OL_DTYPES] = OL_BY_SIZE(read);
+static ol_row_fn *const writes[OL_DTYPES] = OL_BY_SIZE(write);
 static ol_row_fn *const adds[OL_DTYPES] = {
   [OL_U8] = add_uint8_t, [OL_I64] = add_uint64_t, [OL_F32] = add_float, [OL_F64] = add_double
 };

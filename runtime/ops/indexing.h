@@ -46,4 +46,12 @@ ol_index_fn ol_index_add;
 /* Fails where ol_index_add is not defined for a dtype. */
 ol_status ol_index_adds(ol_error *error, const char *op, ol_dtype dtype);
 
+/* A table by dtype of functions that move elements: name_uint8_t … for the sizes there are. */
+#define OL_BY_SIZE(name)                                                                           \
+  { [OL_U8] = name##_uint8_t,                                                                      \
+    [OL_BF16] = name##_uint16_t,                                                                   \
+    [OL_F32] = name##_uint32_t,                                                                    \
+    [OL_I64] = name##_uint64_t,                                                                    \
+    [OL_F64] = name##_uint64_t }
+
 #endif

@@ -1,6 +1,7 @@
 /* mask: elements that are picked: masked_select, nonzero. Their number depends on the values. */
 #include "base/parallel.h"
 #include "ops/families.h"
+#include "ops/indexing.h"
 #include "tensor/loop.h"
 
 /* ---- masked_select ---- */
@@ -27,13 +28,8 @@ DEFINE_PICK(uint16_t)
 DEFINE_PICK(uint32_t)
 DEFINE_PICK(uint64_t)
 
-#define BY_SIZE(name)                                                                              \
-  { [OL_U8] = name##_uint8_t,                                                                      \
-    [OL_BF16] = name##_uint16_t,                                                                   \
-    [OL_F32] = name##_uint32_t,                                                                    \
-    [OL_I64] = name##_uint64_t,                                                                    \
-    [OL_F64] = name##_uint64_t }
-static ol_row_fn *const picks[OL_DTYPES] = BY_SIZE(pick), *const places[OL_DTYPES] = BY_SIZE(place);
+static ol_row_fn *const picks[OL_DTYPES] = OL_BY_SIZE(pick);
+static ol_row_fn *const places[OL_DTYPES] = OL_BY_SIZE(place);
 
 /* Runs over x and mask, broadcast to shape; `next` as the rows take it. */
 static void run(ol_row_fn *fn, const ol_shape *shape, ol_tensor *x, ol_tensor *mask, char *next) {
