@@ -1,8 +1,8 @@
-"""Makes tests/golden/ops.bin and ops.lua: what PyTorch computes for the samples that dump_ops.lua prints.
+"""Makes tests/golden/ops/FAMILY.bin and .lua: what PyTorch computes for the samples that dump_ops.lua prints.
 
     python make_ops.py <samples.jsonl
 
-ops.bin holds doubles, little-endian; ops.lua says where the outputs and gradients of each sample lie. The
+The .bin holds doubles, little-endian; the .lua says where the outputs and gradients of each sample lie. The
 tests never run this: the files are committed, with the version that made them."""
 import json, os, struct, sys
 import torch
@@ -78,35 +78,47 @@ def apply(op, a):
     return getattr(torch, name)(first, **a) if hasattr(torch, name) else getattr(F, name)(first, **a)
 
 
-def main():
-    data, entries, failures = bytearray(), [], []
+class Family:
+    """The numbers of one family of ops, as they are written."""
 
-    def put(t):
+    def __init__(self): self.data, self.entries = bytearray(), []
+
+    def put(self, t):
         flat = t.detach().to(torch.float64).reshape(-1).tolist()
-        place = len(data) // 8
-        data.extend(struct.pack("<%dd" % len(flat), *flat))
+        place = len(self.data) // 8
+        self.data.extend(struct.pack("<%dd" % len(flat), *flat))
         return "{%d,%s}" % (place, "{" + ",".join(map(str, t.shape)) + "}")
 
+    def add(self, line):
+        given = arguments(line)
+        outputs = list(tensors(apply(line["op"], given)))
+        total = sum(((o * weights(o.shape)).sum() for o in outputs if o.requires_grad), torch.zeros(()))
+        if total.requires_grad: total.backward()
+        grads = [t.grad if t.grad is not None else torch.zeros_like(t)
+                 for p in line["params"] if p[0] in given for t in tensors(given[p[0]])
+                 if t.is_leaf and t.requires_grad]
+        self.entries.append('  ["%s/%d"] = { outputs = {%s}, grads = {%s} },' % (
+            line["op"], line["sample"], ",".join(map(self.put, outputs)), ",".join(map(self.put, grads))))
+
+    def write(self, name):
+        path = os.path.join(HERE, "ops", name)
+        with open(path + ".bin", "wb") as f: f.write(self.data)
+        with open(path + ".lua", "w") as f:
+            f.write("-- Made by make_ops.py with PyTorch %s: places (from 0) and shapes of doubles in the .bin.\n" % torch.__version__)
+            f.write("return {\n" + "\n".join(self.entries) + "\n}\n")
+
+
+def main():
+    families, failures = {}, []
     for text in sys.stdin:
         line = json.loads(text)
+        family = families.setdefault(line["family"], Family())
         try:
-            given = arguments(line)
-            outputs = list(tensors(apply(line["op"], given)))
-            total = sum(((o * weights(o.shape)).sum() for o in outputs if o.requires_grad), torch.zeros(()))
-            if total.requires_grad: total.backward()
-            grads = [t.grad if t.grad is not None else torch.zeros_like(t)
-                     for p in line["params"] if p[0] in given for t in tensors(given[p[0]])
-                     if t.is_leaf and t.requires_grad]
+            family.add(line)
         except Exception as e:
             failures.append("%s/%d: %s: %s" % (line["op"], line["sample"], type(e).__name__, str(e).split("\n")[0]))
-            continue
-        entries.append('  ["%s/%d"] = { outputs = {%s}, grads = {%s} },' % (
-            line["op"], line["sample"], ",".join(map(put, outputs)), ",".join(map(put, grads))))
-    with open(os.path.join(HERE, "ops.bin"), "wb") as f: f.write(data)
-    with open(os.path.join(HERE, "ops.lua"), "w") as f:
-        f.write("-- Made by make_ops.py with PyTorch %s: places (from 0) and shapes of doubles in ops.bin.\n" % torch.__version__)
-        f.write("return {\n" + "\n".join(entries) + "\n}\n")
-    print("%d samples" % len(entries), *failures, sep="\n", file=sys.stderr)
+    for name, family in families.items(): family.write(name)
+    print("%d samples" % sum(len(f.entries) for f in families.values()), *failures, sep="\n", file=sys.stderr)
 
 
 main()

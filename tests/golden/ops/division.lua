@@ -1,0 +1,21 @@
+-- Made by make_ops.py with PyTorch 2.13.0+cpu: places (from 0) and shapes of doubles in the .bin.
+return {
+  ["floor_divide/1"] = { outputs = {{0,{2,3}}}, grads = {} },
+  ["floor_divide/2"] = { outputs = {{6,{2,3}}}, grads = {} },
+  ["floor_divide/3"] = { outputs = {{12,{}}}, grads = {} },
+  ["floor_divide/4"] = { outputs = {{13,{0,3}}}, grads = {} },
+  ["floor_divide/5"] = { outputs = {{13,{3,4}}}, grads = {} },
+  ["floor_divide/6"] = { outputs = {{25,{2,3}}}, grads = {} },
+  ["fmod/1"] = { outputs = {{31,{2,3}}}, grads = {{37,{2,3}},{43,{2,3}}} },
+  ["fmod/2"] = { outputs = {{49,{2,3}}}, grads = {{55,{2,3}},{61,{3}}} },
+  ["fmod/3"] = { outputs = {{64,{}}}, grads = {{65,{}},{66,{}}} },
+  ["fmod/4"] = { outputs = {{67,{0,3}}}, grads = {{67,{0,3}},{67,{3}}} },
+  ["fmod/5"] = { outputs = {{70,{3,4}}}, grads = {{82,{3,4}},{94,{3,4}}} },
+  ["fmod/6"] = { outputs = {{106,{2,3}}}, grads = {{112,{2,3}}} },
+  ["remainder/1"] = { outputs = {{118,{2,3}}}, grads = {{124,{2,3}},{130,{2,3}}} },
+  ["remainder/2"] = { outputs = {{136,{2,3}}}, grads = {{142,{2,3}},{148,{3}}} },
+  ["remainder/3"] = { outputs = {{151,{}}}, grads = {{152,{}},{153,{}}} },
+  ["remainder/4"] = { outputs = {{154,{0,3}}}, grads = {{154,{0,3}},{154,{3}}} },
+  ["remainder/5"] = { outputs = {{157,{3,4}}}, grads = {{169,{3,4}},{181,{3,4}}} },
+  ["remainder/6"] = { outputs = {{193,{2,3}}}, grads = {{199,{2,3}}} },
+}

@@ -1,0 +1,23 @@
+-- Made by make_ops.py with PyTorch 2.13.0+cpu: places (from 0) and shapes of doubles in the .bin.
+return {
+  ["sort/1"] = { outputs = {{0,{3,5}},{15,{3,5}}}, grads = {{30,{3,5}}} },
+  ["sort/2"] = { outputs = {{45,{3,5}},{60,{3,5}}}, grads = {{75,{3,5}}} },
+  ["sort/3"] = { outputs = {{90,{3,5}},{105,{3,5}}}, grads = {{120,{3,5}}} },
+  ["sort/4"] = { outputs = {{135,{}},{136,{}}}, grads = {{137,{}}} },
+  ["sort/5"] = { outputs = {{138,{0,3}},{138,{0,3}}}, grads = {{138,{0,3}}} },
+  ["sort/6"] = { outputs = {{138,{3,0}},{138,{3,0}}}, grads = {{138,{3,0}}} },
+  ["sort/7"] = { outputs = {{138,{70}},{208,{70}}}, grads = {{278,{70}}} },
+  ["argsort/1"] = { outputs = {{348,{3,5}}}, grads = {{363,{3,5}}} },
+  ["argsort/2"] = { outputs = {{378,{3,5}}}, grads = {{393,{3,5}}} },
+  ["argsort/3"] = { outputs = {{408,{3,5}}}, grads = {{423,{3,5}}} },
+  ["argsort/4"] = { outputs = {{438,{}}}, grads = {{439,{}}} },
+  ["argsort/5"] = { outputs = {{440,{0,3}}}, grads = {{440,{0,3}}} },
+  ["argsort/6"] = { outputs = {{440,{20}}}, grads = {} },
+  ["topk/1"] = { outputs = {{460,{3,2}},{466,{3,2}}}, grads = {{472,{3,5}}} },
+  ["topk/2"] = { outputs = {{487,{4,3}},{499,{4,3}}}, grads = {{511,{5,3}}} },
+  ["topk/3"] = { outputs = {{526,{3,3}},{535,{3,3}}}, grads = {{544,{3,5}}} },
+  ["topk/4"] = { outputs = {{559,{}},{560,{}}}, grads = {{561,{}}} },
+  ["topk/5"] = { outputs = {{562,{0,2}},{562,{0,2}}}, grads = {{562,{0,3}}} },
+  ["topk/6"] = { outputs = {{562,{0}},{562,{0}}}, grads = {{562,{3}}} },
+  ["topk/7"] = { outputs = {{565,{70}},{635,{70}}}, grads = {{705,{100}}} },
+}
