@@ -121,4 +121,4 @@ def main():
     print("%d samples" % sum(len(f.entries) for f in families.values()), *failures, sep="\n", file=sys.stderr)
 
 
-main()
+if __name__ == "__main__": main()

@@ -4,6 +4,7 @@ local module = require "optlua.nn.module"
 --- A layer that calls one method of its input and has no options.
 local function layer(name, method)
   local class = module.class(name)
+  class.samples = "{ {}, t(2, 3) }, { {}, t(3, 2):t() }, { {}, t() }, { {}, t(0, 3) }"
   function class:init(opts) module.options("nn." .. name, opts, {}) end
   function class:forward(x) return x[method](x) end
   return class
@@ -34,6 +35,11 @@ function GELU:init(opts)
   opts = module.options("nn.GELU", opts, { approximate = { default = "none", choices = { "none", "tanh" } } })
   self.approximate = opts.approximate
 end
+
+GELU.samples = [[
+  { {}, t(2, 3) }, { {}, t(3, 2):t() }, { {}, t() }, { {}, t(0, 3) },
+  { { { approximate = "tanh" } }, t(2, 3) },
+]]
 
 function GELU:forward(x) return x:gelu(self.approximate) end
 

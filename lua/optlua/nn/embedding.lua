@@ -28,6 +28,12 @@ function Embedding:init(num_embeddings, embedding_dim, opts)
   self.weight = module.Parameter(weight)
 end
 
+Embedding.samples = [[
+  { { 5, 3 }, i({ 2, 4 }, 5) },
+  { { 5, 3, { padding_idx = 1 } }, i({ 6 }, 5), without_differences = "the row of padding_idx gets no gradient" },
+  { { 5, 3 }, i({ 0 }, 5) },
+]]
+
 function Embedding:forward(ids)
   return optlua.embedding(ids, self.weight, { padding_idx = self.padding_idx })
 end

@@ -24,6 +24,14 @@ function Linear:init(in_features, out_features, opts)
   if opts.bias then self.bias = uniform(self.out_features) end
 end
 
+Linear.samples = [[
+  { { 3, 2 }, t(4, 3) },
+  { { 3, 2, { bias = false } }, t(2, 4, 3) },
+  { { 3, 2 }, t(3) },
+  { { 3, 2 }, t(3, 4):t() },
+  { { 3, 2 }, t(0, 3) },
+]]
+
 function Linear:forward(x) return optlua.linear(x, self.weight, self.bias) end
 
 function Linear:extra_repr()
@@ -33,6 +41,8 @@ end
 --- Hands its input on.
 ---@class nn.Identity: nn.Module
 local Identity = module.class "Identity"
+
+Identity.samples = "{ {}, t(2, 3) }"
 
 function Identity:forward(x) return x end
 

@@ -22,6 +22,16 @@ function CrossEntropyLoss:init(opts)
   self.reduction = opts.reduction
 end
 
+CrossEntropyLoss.samples = [[
+  { {}, t(4, 3), i({ 4 }, 3) },
+  { {}, t(3), i({}, 3) },
+  { {}, t(2, 3, 4), i({ 2, 4 }, 3) },
+  { {}, t(4, 3), c(4, 3):softmax(2) },
+  { { { weight = c(3):abs(), reduction = "sum" } }, t(4, 3), i({ 4 }, 3) },
+  { { { label_smoothing = 0.1, reduction = "none" } }, t(4, 3), i({ 4 }, 3) },
+  { { { ignore_index = 1 } }, t(3, 4):t(), i({ 4 }, 3) },
+]]
+
 function CrossEntropyLoss:forward(input, target)
   return optlua.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 end
@@ -32,6 +42,13 @@ local MSELoss = module.class "MSELoss"
 
 ---@param opts? { reduction?: string }
 function MSELoss:init(opts) self.reduction = module.options("nn.MSELoss", opts, { reduction = reduction }).reduction end
+
+MSELoss.samples = [[
+  { {}, t(2, 3), c(2, 3) },
+  { { { reduction = "sum" } }, t(3, 2):t(), t(2, 3) },
+  { { { reduction = "none" } }, t(2, 3), c(2, 3) },
+  { {}, t(), c() },
+]]
 
 function MSELoss:forward(input, target) return optlua.mse_loss(input, target, self.reduction) end
 

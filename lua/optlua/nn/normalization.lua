@@ -24,6 +24,14 @@ function LayerNorm:init(normalized_shape, opts)
   if opts.bias then self.bias = module.Parameter(optlua.zeros(self.normalized_shape, { dtype = opts.dtype })) end
 end
 
+LayerNorm.samples = [[
+  { { 4 }, t(3, 4) },
+  { { { 2, 3 } }, t(2, 2, 3) },
+  { { 4, { eps = 1e-3, bias = false } }, t(2, 3, 4) },
+  { { 4, { elementwise_affine = false } }, t(4, 3):t() },
+  { { 4 }, t(0, 4) },
+]]
+
 function LayerNorm:forward(x)
   return optlua.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 end
