@@ -198,7 +198,7 @@ ol_memory_stats ol_memory_read(void) {
   return (ol_memory_stats){ live_bytes, live_blocks, total_bytes, total_blocks };
 }
 
-void ol_memory_fail_after(int64_t allocations, bool persistent) {
+int64_t ol_memory_fail_after(int64_t allocations, bool persistent) {
   failing_on = persistent;
-  failing = allocations < 0 ? -1 : allocations;
+  return atomic_exchange(&failing, allocations < 0 ? -1 : allocations);
 }

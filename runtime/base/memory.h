@@ -32,7 +32,8 @@ typedef struct ol_memory_stats {
 ol_memory_stats ol_memory_read(void);
 
 /* For tests: lets count allocations succeed and fails the one after them and, if persistent, all
- * later ones too. A negative count switches the failing off. */
-void ol_memory_fail_after(int64_t count, bool persistent);
+ * later ones too. A negative count switches the failing off. Returns what was left of the count
+ * before: negative where its one failure has come. */
+int64_t ol_memory_fail_after(int64_t count, bool persistent);
 
 #endif

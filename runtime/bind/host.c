@@ -88,10 +88,10 @@ static int memory(lua_State *L) {
 }
 
 /* fail_allocations(n, persistent): for tests: n allocations succeed, and the next one (or all that
- * follow) fails; negative: none. */
+ * follow) fails; negative: none. Returns what was left of the count before. */
 static int fail_allocations(lua_State *L) {
-  ol_memory_fail_after(luaL_checkinteger(L, 1), lua_toboolean(L, 2));
-  return 0;
+  lua_pushinteger(L, ol_memory_fail_after(luaL_checkinteger(L, 1), lua_toboolean(L, 2)));
+  return 1;
 }
 
 #define HIDDEN(text, fn)                                                                           \
