@@ -16,6 +16,7 @@
   X(generator)                                                                                     \
   X(build)                                                                                         \
   X(npy)                                                                                           \
+  X(safetensors)                                                                                   \
   X(error)                                                                                         \
   X(host)
 

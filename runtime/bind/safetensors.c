@@ -1,0 +1,166 @@
+/* safetensors: files of named tensors, for lua/optlua/safetensors.lua. */
+#include "io/safetensors.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#include "bind/collector.h"
+#include "bind/error.h"
+#include "bind/native.h"
+#include "bind/tensor.h"
+
+#define FILE_NAME "optlua.safetensors"
+
+/* A text without a byte 0 inside. */
+static const char *check_text(lua_State *L, int index, const char *what) {
+  size_t length;
+  if (lua_type(L, index) != LUA_TSTRING)
+    ol_throw(L, "%s: string expected, got %s", what, ol_type_text(L, index));
+  const char *text = lua_tolstring(L, index, &length);
+  if (strlen(text) != length) ol_throw(L, "%s has no byte 0", what);
+  return text;
+}
+
+/* ---- reading ---- */
+
+static ol_safetensors *check_file(lua_State *L) {
+  ol_safetensors *file = luaL_checkudata(L, 1, FILE_NAME);
+  if (!file->stream) ol_throw(L, "the file is closed");
+  return file;
+}
+
+static int close_file(lua_State *L) {
+  ol_safetensors_close(luaL_checkudata(L, 1, FILE_NAME));
+  return 0;
+}
+
+/* open(path): the file, to be closed. */
+static int open_file(lua_State *L) {
+  static const luaL_Reg events[] = { { "__gc", close_file },
+                                     { "__close", close_file },
+                                     { NULL, NULL } };
+  ol_error error;
+  const char *path = check_text(L, 1, "a path");
+  ol_safetensors *file = lua_newuserdatauv(L, sizeof *file, 0);
+  *file = (ol_safetensors){ 0 };
+  luaL_newmetatable(L, FILE_NAME);
+  luaL_setfuncs(L, events, 0);
+  lua_setmetatable(L, -2);
+  ol_check(L, ol_safetensors_open(&error, path, file), &error);
+  return 1;
+}
+
+static void push_stored(lua_State *L, const ol_stored *stored) {
+  lua_createtable(L, 0, 4);
+  lua_pushstring(L, stored->name);
+  lua_setfield(L, -2, "name");
+  lua_pushstring(L, stored->element->name);
+  lua_setfield(L, -2, "stored");
+  if (stored->element->held) {
+    lua_pushstring(L, ol_dtype_name(stored->element->dtype));
+    lua_setfield(L, -2, "dtype");
+  }
+  lua_createtable(L, stored->shape.ndim > 0 ? stored->shape.ndim : 0, 0);
+  for (int d = 0; d < stored->shape.ndim; d++) {
+    lua_pushinteger(L, stored->shape.size[d]);
+    lua_rawseti(L, -2, d + 1);
+  }
+  lua_setfield(L, -2, "shape");
+}
+
+/* list(file): { name, stored (type in the file), dtype (nil: tensors hold no such), shape } for
+ * each tensor, and the metadata by key. */
+static int list_file(lua_State *L) {
+  const ol_safetensors *file = check_file(L);
+  lua_createtable(L, (int)file->count, 0);
+  for (int64_t i = 0; i < file->count; i++) {
+    push_stored(L, &file->tensor[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_createtable(L, 0, (int)file->notes);
+  for (int64_t i = 0; i < file->notes; i++) {
+    lua_pushstring(L, file->note[i].value);
+    lua_setfield(L, -2, file->note[i].key);
+  }
+  return 2;
+}
+
+static ol_dtype check_dtype(lua_State *L, int index) {
+  ol_dtype dtype;
+  if (!ol_dtype_parse(luaL_checkstring(L, index), &dtype)) luaL_argerror(L, index, "unknown dtype");
+  return dtype;
+}
+
+/* read(file, i, dtype): tensor i of the list, as that dtype. */
+static int read_file(lua_State *L) {
+  ol_error error;
+  ol_tensor *tensor;
+  ol_safetensors *file = check_file(L);
+  lua_Integer i = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, i >= 1 && i <= file->count, 2, "no such tensor");
+  ol_dtype dtype = check_dtype(L, 3);
+  ol_push_slot(L);
+  ol_check(L, ol_safetensors_read(&error, file, &file->tensor[i - 1], dtype, &tensor), &error);
+  ol_fill_slot(L, -1, tensor);
+  ol_feed_collector(L);
+  return 1;
+}
+
+/* converts(stored, dtype): whether a type in files can become a dtype; nil: there is no such type.
+ */
+static int converts(lua_State *L) {
+  const ol_element *element = ol_element_find(luaL_checkstring(L, 1));
+  if (element)
+    lua_pushboolean(L, ol_element_converts(element, check_dtype(L, 2)));
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
+/* ---- writing ---- */
+
+/* The strings of the lists at `keys` and `values`, as notes; the lists keep them. */
+static ol_note *check_notes(lua_State *L, int keys, int values, int64_t *count) {
+  *count = luaL_len(L, keys);
+  ol_note *notes = lua_newuserdatauv(L, (size_t)*count * sizeof *notes + 1, 0);
+  for (int64_t i = 0; i < *count; i++) {
+    lua_rawgeti(L, keys, i + 1);
+    lua_rawgeti(L, values, i + 1);
+    notes[i].key = check_text(L, -2, "a key of the metadata");
+    notes[i].value = check_text(L, -1, "a value of the metadata");
+    lua_pop(L, 2);
+  }
+  return notes;
+}
+
+/* write(path, names, tensors, keys, values): lists of names and their tensors; of the metadata's
+ * keys and values. */
+static int write_file(lua_State *L) {
+  ol_error error;
+  const char *path = check_text(L, 1, "a path");
+  int64_t count = luaL_len(L, 2), note_count;
+  ol_named *named = lua_newuserdatauv(L, (size_t)count * sizeof *named + 1, 0);
+  for (int64_t i = 0; i < count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    lua_rawgeti(L, 3, i + 1);
+    named[i].name = check_text(L, -2, "a tensor's name");
+    named[i].tensor = ol_check_tensor(L, -1);
+    lua_pop(L, 2);
+  }
+  ol_note *notes = check_notes(L, 4, 5, &note_count);
+  ol_check(L, ol_safetensors_write(&error, path, named, count, notes, note_count), &error);
+  return 0;
+}
+
+#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
+
+const ol_natives ol_safetensors_natives = {
+  .name = "safetensors",
+  .list = (const ol_native[]){ HIDDEN("safetensors_open", open_file),
+                               HIDDEN("safetensors_close", close_file),
+                               HIDDEN("safetensors_list", list_file),
+                               HIDDEN("safetensors_read", read_file),
+                               HIDDEN("safetensors_converts", converts),
+                               HIDDEN("safetensors_write", write_file),
+                               { { 0 } } },
+};
