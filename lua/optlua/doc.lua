@@ -243,7 +243,7 @@ end
 
 -- Modules ------------------------------------------------------------------------------------------------
 
-local modules = { "nn", "optim", "data", "metrics", "evaluate", "progress", "gradcheck", "npy" }
+local modules = { "nn", "optim", "data", "metrics", "evaluate", "progress", "gradcheck", "save", "load", "npy" }
 
 local function sorted(names)
   table.sort(names)

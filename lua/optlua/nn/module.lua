@@ -8,6 +8,7 @@ local options = require "optlua.options"
 local kinds = require "optlua.nn.kind"
 local members = require "optlua.nn.members"
 local state = require "optlua.nn.state"
+local file = require "optlua.nn.file"
 
 --- What every layer and model is: a table with members, and a forward pass. Classes are made by
 --- nn.class.
@@ -15,7 +16,9 @@ local state = require "optlua.nn.state"
 ---@field training boolean whether the module is in training mode
 local Module = {}
 
-for name, method in pairs(state) do Module[name] = method end
+for _, methods in ipairs { state, file } do
+  for name, method in pairs(methods) do Module[name] = method end
+end
 
 -- Members ---------------------------------------------------------------------------------------------
 

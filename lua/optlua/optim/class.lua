@@ -2,7 +2,7 @@
 local core = require("optlua.core").hidden.optim
 local optlua = require "optlua"
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 

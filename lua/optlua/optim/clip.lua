@@ -3,7 +3,7 @@
 local core = require("optlua.core").hidden.optim
 local optlua = require "optlua"
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local params = require "optlua.optim.params"
 
 local schema = { norm_type = { default = 2, choices = { 2, math.huge } } }

@@ -3,7 +3,7 @@
 -- It is an optimizer: same methods, accepted wherever one is. `optimizers` holds one optimizer a class,
 -- `model_parts` the parts.
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local classes = require "optlua.optim.classes"
 local Group = require "optlua.optim.group"
 local match = require "optlua.optim.match"

@@ -2,7 +2,7 @@
 --- numbers of the group, and its part of a step.
 local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 

@@ -1,6 +1,6 @@
 --- hyper: hyperparameters: their schema, their values, and what a rule sees of them.
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 
 local hyper = {}
 

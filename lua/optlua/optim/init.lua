@@ -3,7 +3,7 @@
 -- The operations of rules (optim.sqrt …) come from the core, the classes (optim.AdamW …) from one file
 -- each, loaded when first used.
 local core = require("optlua.core").hidden.optim
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local classes = require "optlua.optim.classes"
 local clip_grad_norm_ = require "optlua.optim.clip"
 local Container = require "optlua.optim.container"

@@ -1,7 +1,7 @@
 --- optimizer: what every optimizer can do: a step, groups, states, printing.
 local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local Group = require "optlua.optim.group"
 local hyper = require "optlua.optim.hyper"
 local params = require "optlua.optim.params"

@@ -5,7 +5,7 @@
 -- factor on the base value; a schedule object answers `object:at(updates)`, a factor too, or, where
 -- `object.absolute` is true, the value itself.
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 
 ---@class optlua.optim.Scheduler

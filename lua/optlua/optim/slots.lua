@@ -1,6 +1,6 @@
 --- slots: the states that a class declares, as layouts that the machine understands.
 local options = require "optlua.options"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 
 local slots = {}
 

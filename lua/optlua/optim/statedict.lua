@@ -7,7 +7,7 @@
 --   state.<parameter>.<slot>   a tensor; present once there was an update
 --   updates                    committed steps: the clock of schedules
 local optlua = require "optlua"
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 

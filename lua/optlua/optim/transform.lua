@@ -1,5 +1,5 @@
 --- transform: makes a class from a class, by a rule around its rule.
-local blame = require "optlua.optim.blame"
+local blame = require "optlua.blame"
 local definition = require "optlua.optim.class"
 
 -- One table of what the inner and the outer class declare; a name that both use is an error.

@@ -1,6 +1,6 @@
 --- blame: raises errors at the line of the script that called into the library.
 
-local library = debug.getinfo(1, "S").source:match "^(.*)optim/blame%.lua$"
+local library = debug.getinfo(1, "S").source:match "^(.*)blame%.lua$"
 
 local function belongs_to_library(info)
   return info.what == "C" or info.source:sub(1, #library) == library

@@ -1,0 +1,50 @@
+--- save: writes named tensors to a file.
+local optlua = require "optlua"
+local blame = require "optlua.blame"
+local safetensors = require "optlua.safetensors"
+
+local function refuse(name, value)
+  local hint = require("optlua.nn").is_module(value) and "; a module saves itself: module:save(path)" or ""
+  blame(("optlua.save: %s: a tensor or a table of tensors expected, got %s%s"):format(name, type(value), hint))
+end
+
+--- Lists the tensors of nested tables by dotted names.
+local function collect(value, name, found, above)
+  if optlua.is_tensor(value) then
+    if found[name] then blame(("optlua.save: two tensors have the name %s"):format(name)) end
+    found[name] = value
+    return
+  end
+  if type(value) ~= "table" or getmetatable(value) then refuse(name, value) end
+  if above[value] then blame(("optlua.save: %s: a table cannot contain itself"):format(name)) end
+  above[value] = true
+  for key, item in pairs(value) do
+    if type(key) ~= "string" then
+      blame(("optlua.save: %s: names are strings, got %s"):format(name, tostring(key)))
+    end
+    collect(item, name == "tensors" and key or name .. "." .. key, found, above)
+  end
+  above[value] = nil
+end
+
+--- Writes tensors to a safetensors file, whole or not at all: until the new file is complete, an old one
+--- of that name stays. Strided tensors are packed. Tensors that share all their elements are written
+--- once, under the first name in sorted order, and come back under all names.
+---
+---     optlua.save("/tmp/xy.safetensors", { x = optlua.zeros(2), y = { z = optlua.ones(3) } }, { made = "today" })
+---     local tensors, metadata = optlua.load "/tmp/xy.safetensors"
+---     print(tensors["y.z"].shape[1], metadata.made) --> 3	today
+---@param path string
+---@param tensors table<string, optlua.Tensor|table> by name; tables in it give dotted names
+---@param metadata? table<string, string>
+local function save(path, tensors, metadata)
+  local found, names, list = {}, {}, {}
+  if type(tensors) ~= "table" or getmetatable(tensors) then refuse("tensors", tensors) end
+  collect(tensors, "tensors", found, {})
+  for name in pairs(found) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do list[i] = found[name] end
+  safetensors.write("optlua.save", path, names, list, metadata)
+end
+
+return save
