@@ -61,6 +61,106 @@ describe("a dataset", function()
   end)
 end)
 
+describe("concat", function()
+  it("puts datasets one after the other", function()
+    local both = data.concat { numbers(3), data.tensors(optlua.arange(0, 0), optlua.arange(0, 0)), numbers(2) }
+    assert.same({ { 1, 2, 3, 1 }, { 2 } }, epoch(data.loader(both, { batch_size = 4 })))
+    assert.equal(0, #data.concat {})
+    fails("a position from 1 to 5 expected, got 6", both.get, 6)
+    fails("data.concat: a dataset expected", data.concat, { 7 })
+    fails("data.concat: datasets: expected a list", data.concat, numbers(2))
+  end)
+end)
+
+describe("random_split", function()
+  --- The items of parts, and whether they are all from 1 to n.
+  local function items(n, ...)
+    local lists, seen = {}, {}
+    for k, part in ipairs { ... } do
+      lists[k] = {}
+      for i = 1, #part do
+        lists[k][i] = part.get(i)
+        assert.is_nil(seen[lists[k][i]])
+        seen[lists[k][i]] = true
+      end
+    end
+    assert.equal(n, #seen)
+    return lists
+  end
+
+  it("puts each item into exactly one part, in an order of the seed", function()
+    local one = items(10, data.random_split(numbers(10), { 7, 3 }, 1))
+    assert.same({ 7, 3 }, { #one[1], #one[2] })
+    assert.same(one, items(10, data.random_split(numbers(10), { 7, 3 }, 1)))
+    assert.not_same(one, items(10, data.random_split(numbers(10), { 7, 3 }, 2)))
+    optlua.manual_seed(1)
+    assert.same(one, items(10, data.random_split(numbers(10), { 7, 3 })))
+  end)
+
+  it("takes fractions as PyTorch does: what is left goes to the first parts", function()
+    local function sizes(n, parts)
+      local list = items(n, data.random_split(numbers(n), parts, 0))
+      for k, part in ipairs(list) do list[k] = #part end
+      return list
+    end
+    assert.same({ 8, 2 }, sizes(10, { 0.8, 0.2 }))
+    assert.same({ 4, 4, 3 }, sizes(11, { 1 / 3, 1 / 3, 1 / 3 }))
+    assert.same({ 5 }, sizes(5, { 1 }))
+    assert.same({ 0, 5 }, sizes(5, { 0, 1 }))
+    assert.same({ 0, 0 }, sizes(0, { 0.5, 0.5 }))
+  end)
+
+  it("refuses parts that do not add up", function()
+    fails("the lengths add up to 9, the dataset has 10 items", data.random_split, numbers(10), { 7, 2 })
+    fails("the fractions add up to 0.9, not to 1", data.random_split, numbers(10), { 0.8, 0.1 })
+    fails("at least 0", data.random_split, numbers(10), { 11, -1 })
+    fails("expected a list", data.random_split, numbers(10), 0.5)
+    fails("seed: expected an integer", data.random_split, numbers(10), { 10 }, 1.5)
+  end)
+end)
+
+describe("transformed", function()
+  local function noise(x, random) return { x, random(), random(6), random(3, 4) } end
+
+  it("draws by seed, epoch and item, whoever asks first", function()
+    local set = data.transformed(numbers(50), noise, { seed = 4 })
+    local x, y = set.get(7, 2)
+    assert.equal(70, y)
+    set.get(9, 2)
+    set.get(7, 1)
+    assert.same(x, (set.get(7, 2)))
+    assert.same(x, (data.subset(set, { 3, 7 }).get(2, 2)))
+    assert.same(x, (data.concat({ numbers(1), set }).get(8, 2)))
+    assert.not_same(x, (set.get(7, 3)))
+    assert.same((set.get(7)), (set.get(7, 1)))
+    assert.not_equal(x[2], (set.get(8, 2))[2])
+    assert.not_equal(x[2], (data.transformed(numbers(50), noise, { seed = 5 }).get(7, 2))[2])
+    local sum = 0
+    for i = 1, 50 do
+      local value = set.get(i)
+      sum = sum + value[2]
+      assert.is_true(value[2] >= 0 and value[2] < 1 and value[3] >= 1 and value[3] <= 6 and value[4] // 1 >= 3 and value[4] <= 4)
+    end
+    assert.near(25, sum, 8)
+  end)
+
+  it("is told the epoch by the loader", function()
+    local seen = {}
+    local set = { n = 2, get = function(_, at) seen[#seen + 1] = at return 1 end }
+    local loader = data.loader(data.subset(data.transformed(set, function(x) return x end), { 1, 2 }), { batch_size = 2 })
+    for _ = 1, 2 do epoch(loader) end
+    assert.same({ 1, 1, 2, 2 }, seen)
+    local batched = data.loader({ n = 1, get = print, batch = function(_, at) return optlua.tensor { at } end })
+    epoch(batched)
+    assert.same({ { 2 } }, epoch(batched))
+  end)
+
+  it("refuses what is no transform", function()
+    fails("transform: expected a callable", data.transformed, numbers(1), 7)
+    fails('unknown option "sed"', data.transformed, numbers(1), print, { sed = 1 })
+  end)
+end)
+
 describe("a loader", function()
   it("batches in order, the last one smaller or dropped", function()
     local loader = data.loader(numbers(5), { batch_size = 2 })

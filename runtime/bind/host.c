@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "bind/error.h"
 #include "bind/native.h"
+#include "bind/path.h"
 #include "bind/tensor.h"
 #include "io/gzip.h"
 
@@ -25,7 +26,7 @@ static int drop_text(lua_State *L) {
 
 /* read_gzip(path): the contents of a file, decompressed where it is gzipped. */
 static int read_gzip(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = ol_check_path(L, 1);
   ol_error error;
   text *t = lua_newuserdatauv(L, sizeof *t, 0);
   *t = (text){ 0 };
@@ -56,6 +57,17 @@ static int permutation(lua_State *L) {
   for (int64_t i = 0; i < order->numel; i++) items[i] = i;
   ol_rng_shuffle(&rng, items, order->numel);
   return 1;
+}
+
+/* random_pair(seed, stream, block): two numbers in [0, 1) that depend on the three alone. */
+static int random_pair(lua_State *L) {
+  uint32_t bits[4], stream = (uint32_t)luaL_checkinteger(L, 2) | 1u << 31; /* not an order's */
+  ol_rng_block((uint64_t)luaL_checkinteger(L, 1), stream, (uint64_t)luaL_checkinteger(L, 3), bits);
+  for (int i = 0; i < 4; i += 2) {
+    uint64_t wide = (uint64_t)bits[i] << 32 | bits[i + 1];
+    lua_pushnumber(L, (double)(wide >> 11) * 0x1p-53);
+  }
+  return 2;
 }
 
 /* isatty(number): whether a file descriptor is a terminal. */
@@ -101,6 +113,7 @@ const ol_natives ol_host_natives = {
   .name = "host",
   .list = (const ol_native[]){ HIDDEN("read_gzip", read_gzip),
                                HIDDEN("permutation", permutation),
+                               HIDDEN("random_pair", random_pair),
                                HIDDEN("isatty", is_terminal),
                                HIDDEN("clock", monotonic),
                                HIDDEN("memory", memory),

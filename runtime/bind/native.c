@@ -17,6 +17,7 @@
   X(build)                                                                                         \
   X(npy)                                                                                           \
   X(safetensors)                                                                                   \
+  X(files)                                                                                         \
   X(error)                                                                                         \
   X(host)
 

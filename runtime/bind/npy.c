@@ -1,25 +1,17 @@
 /* npy: NumPy's files, for lua/optlua/npy.lua. */
 #include <lauxlib.h>
-#include <string.h>
 
 #include "bind/collector.h"
 #include "bind/error.h"
 #include "bind/native.h"
+#include "bind/path.h"
 #include "bind/tensor.h"
 #include "io/npy.h"
-
-/* The path at index 1, without a byte 0 inside. */
-static const char *check_path(lua_State *L) {
-  size_t length;
-  const char *path = luaL_checklstring(L, 1, &length);
-  luaL_argcheck(L, strlen(path) == length, 1, "a path has no byte 0");
-  return path;
-}
 
 static int npy_load(lua_State *L) {
   ol_error error;
   ol_tensor *tensor;
-  const char *path = check_path(L);
+  const char *path = ol_check_path(L, 1);
   ol_push_slot(L);
   ol_check(L, ol_npy_read(&error, path, &tensor), &error);
   ol_fill_slot(L, -1, tensor);
@@ -29,7 +21,7 @@ static int npy_load(lua_State *L) {
 
 static int npy_save(lua_State *L) {
   ol_error error;
-  const char *path = check_path(L);
+  const char *path = ol_check_path(L, 1);
   ol_check(L, ol_npy_write(&error, path, ol_check_tensor(L, 2)), &error);
   return 0;
 }

@@ -2,10 +2,62 @@
 #include "io/gzip.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "base/memory.h"
+
+#define RATIO 1032 /* deflate makes of a byte no more than this (zlib's technical details) */
+
+static ol_status fail(ol_error *error, const ol_gzip *gzip) {
+  int code = Z_OK;
+  const char *reason = gzerror(gzip->file, &code);
+  if (code == Z_ERRNO) reason = strerror(errno);
+  return ol_fail(error, OL_FILE, "%s: cannot be read: %s", gzip->path, reason);
+}
+
+/* Known of regular files only. */
+static int64_t most_of(const char *path, bool plain) {
+  struct stat file;
+  if (stat(path, &file) != 0 || !S_ISREG(file.st_mode)) return INT64_MAX;
+  if (plain) return file.st_size;
+  return file.st_size < INT64_MAX / RATIO ? file.st_size * RATIO : INT64_MAX;
+}
+
+ol_status ol_gzip_open(ol_error *error, const char *path, ol_gzip *out) {
+  errno = 0;
+  gzFile file = gzopen(path, "rb");
+  if (!file)
+    return ol_fail(error, OL_FILE, "%s: cannot be opened: %s", path,
+                   errno ? strerror(errno) : "out of memory");
+  *out = (ol_gzip){ .path = path, .file = file, .most = most_of(path, gzdirect(file)) };
+  return OL_OK;
+}
+
+ol_status ol_gzip_next(ol_error *error, ol_gzip *gzip, void *bytes, size_t size, size_t *got) {
+  int count = 1;
+  for (*got = 0; *got < size && count > 0; *got += (size_t)count) {
+    size_t rest = size - *got;
+    count = gzread(gzip->file, (char *)bytes + *got, rest < 1 << 30 ? (unsigned)rest : 1u << 30);
+    if (count < 0) return fail(error, gzip);
+  }
+  int code = Z_OK; /* a file that ends too early is reported here, not by gzread */
+  gzerror(gzip->file, &code);
+  return code == Z_OK || code == Z_STREAM_END ? OL_OK : fail(error, gzip);
+}
+
+ol_status ol_gzip_exactly(ol_error *error, ol_gzip *gzip, void *bytes, size_t size) {
+  size_t got;
+  OL_TRY(ol_gzip_next(error, gzip, bytes, size, &got));
+  return got == size ? OL_OK : ol_fail(error, OL_FILE, "%s: the file is too short", gzip->path);
+}
+
+void ol_gzip_close(ol_gzip *gzip) {
+  gzclose(gzip->file);
+  gzip->file = NULL;
+}
 
 /* What has been read so far. */
 typedef struct text {
@@ -24,36 +76,22 @@ static ol_status grow(ol_error *error, text *t) {
   return OL_OK;
 }
 
-static ol_status fail(ol_error *error, const char *path, gzFile file) {
-  int code = Z_OK;
-  const char *reason = gzerror(file, &code);
-  if (code == Z_ERRNO) reason = strerror(errno);
-  return ol_fail(error, OL_FILE, "%s: cannot be read: %s", path, reason);
-}
-
-static ol_status read_all(ol_error *error, const char *path, gzFile file, text *t) {
-  int count;
+static ol_status read_all(ol_error *error, ol_gzip *gzip, text *t) {
+  size_t got;
   do {
     if (t->size == t->capacity) OL_TRY(grow(error, t));
-    size_t room = t->capacity - t->size;
-    count = gzread(file, t->data + t->size, room < 1 << 30 ? (unsigned)room : 1u << 30);
-    if (count < 0) return fail(error, path, file);
-    t->size += (size_t)count;
-  } while (count > 0);
-  int code = Z_OK; /* a file that ends too early is reported here, not by gzread */
-  gzerror(file, &code);
-  return code == Z_OK || code == Z_STREAM_END ? OL_OK : fail(error, path, file);
+    OL_TRY(ol_gzip_next(error, gzip, t->data + t->size, t->capacity - t->size, &got));
+    t->size += got;
+  } while (t->size == t->capacity);
+  return OL_OK;
 }
 
 ol_status ol_gzip_read(ol_error *error, const char *path, char **out, size_t *size) {
   text t = { 0 };
-  errno = 0;
-  gzFile file = gzopen(path, "rb");
-  if (!file)
-    return ol_fail(error, OL_FILE, "%s: cannot be opened: %s", path,
-                   errno ? strerror(errno) : "out of memory");
-  ol_status status = read_all(error, path, file, &t);
-  gzclose(file);
+  ol_gzip gzip;
+  OL_TRY(ol_gzip_open(error, path, &gzip));
+  ol_status status = read_all(error, &gzip, &t);
+  ol_gzip_close(&gzip);
   if (status != OL_OK) {
     ol_free(t.data);
     return status;

@@ -51,7 +51,7 @@ local function collate(items)
   return table.unpack(result)
 end
 
---- Makes a loader of a dataset: a table with `n`, the number of items, and a function `get(i)` (called
+--- Makes a loader of a dataset: a table with `n`, the number of items, and a function `get(i, epoch)` (called
 --- with a dot) that returns the values of item i, from 1: tensors, which are stacked, or numbers.
 --- `#loader` is the number of batches of an epoch; `for x, y in loader:batches()` goes through one.
 ---
@@ -101,12 +101,12 @@ local function order_of(self)
 end
 
 --- The values of the items at some positions.
-local function fetch(self, positions)
+local function fetch(self, positions, epoch)
   local dataset = self.dataset
-  if dataset.batch and not self.collate then return dataset.batch(positions) end
+  if dataset.batch and not self.collate then return dataset.batch(positions, epoch) end
   local items = {}
   for i, position in ipairs(positions:totable()) do
-    items[i] = { dataset.get(position + 1) }
+    items[i] = { dataset.get(position + 1, epoch) }
     if items[i][1] == nil then error(("loader: dataset.get(%d) returned nothing"):format(position + 1), 0) end
   end
   return (self.collate or collate)(items)
@@ -133,7 +133,7 @@ function Loader:batches()
       return nil
     end
     local start = at * size
-    return hand_out(fetch(self, order:narrow(1, start + 1, math.min(size, #order - start))))
+    return hand_out(fetch(self, order:narrow(1, start + 1, math.min(size, #order - start)), epoch))
   end
 end
 
