@@ -27,6 +27,7 @@
   X(softmax) \
   X(crossentropy) \
   X(loss) \
+  X(likelihood) \
   X(variance) \
   X(vectornorm) \
   X(peak) \

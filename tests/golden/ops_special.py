@@ -36,6 +36,8 @@ def count_nonzero(self, dim=None, keepdim=False):
 
 
 CASES = {
+    "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
+    "kl_div": F.kl_div,
     "prod": product,
     "count_nonzero": count_nonzero,
     "argsort": lambda self, **a: torch.argsort(self, **{**a, "stable": True}),
