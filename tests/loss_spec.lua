@@ -1,6 +1,7 @@
 -- Losses and layer normalisation: cases where other systems went wrong, and bad input.
 local optlua = require "optlua"
 local tensor, zeros, ones = optlua.tensor, optlua.zeros, optlua.ones
+local nn, F = optlua.nn, optlua.nn.functional
 local nan = 0 / 0
 
 local function int(list) return tensor(list, { dtype = "int64" }) end
@@ -94,6 +95,112 @@ describe("mse_loss", function()
     fails("mse_loss: input of shape (3, 1) and target of shape (3) differ",
       function() return optlua.mse_loss(ones(3, 1), ones(3)) end)
     fails("got int64", function() return optlua.mse_loss(ones(2), int { 1, 2 }) end)
+  end)
+end)
+
+describe("losses of pairs", function()
+  it("want one shape", function()
+    for _, name in ipairs { "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+      "binary_cross_entropy_with_logits", "kl_div" } do
+      fails(name .. ": input of shape (3, 1) and target of shape (3) differ",
+        function() return optlua[name](ones(3, 1), ones(3)) end)
+      fails(name .. ": wants float32 or float64, got int64", function() return optlua[name](ones(2), int { 1, 2 }) end)
+    end
+  end)
+
+  it("have no slope where input and target are equal", function()
+    for _, name in ipairs { "l1_loss", "smooth_l1_loss", "huber_loss" } do
+      local x = logits { 1, -2 }
+      optlua[name](x, double { 1, -2 }):backward()
+      assert.same({ 0, 0 }, x.grad:totable())
+    end
+  end)
+
+  it("check their numbers", function()
+    fails("smooth_l1_loss: beta is -1, wants at least 0",
+      function() return optlua.smooth_l1_loss(ones(2), ones(2), { beta = -1 }) end)
+    fails("huber_loss: delta is 0, wants a positive number",
+      function() return optlua.huber_loss(ones(2), ones(2), { delta = 0 }) end)
+    fails("beta: expected a number at least 0, got -1", function() return nn.SmoothL1Loss { beta = -1 } end)
+    fails('unknown option "betta" (did you mean "beta"?)', function() return nn.SmoothL1Loss { betta = 1 } end)
+  end)
+end)
+
+describe("binary cross-entropy", function()
+  local bce, with_logits = optlua.binary_cross_entropy, optlua.binary_cross_entropy_with_logits
+
+  it("is exact for large logits", function()
+    local x = logits { 1000, -1000, 50 }
+    local y = with_logits(x, double { 0, 1, 1 }, { reduction = "none" })
+    assert.same({ 1000, 1000, math.exp(-50) }, y:totable())
+    y:sum():backward()
+    near(1, x.grad:totable()[1])
+    near(-1, x.grad:totable()[2])
+  end)
+
+  it("is finite for certain errors", function()
+    local x = logits { 0, 1 }
+    local y = bce(x, double { 1, 0 }, { reduction = "none" })
+    assert.same({ 100, 100 }, y:totable())
+    y:sum():backward()
+    for _, slope in ipairs(x.grad:totable()) do assert.is_true(math.abs(slope) < math.huge) end
+  end)
+
+  it("is that of the sigmoid", function()
+    local x, y = double { { 0.3, -2 }, { 1.5, 0 } }, double { { 1, 0.25 }, { 0, 0.5 } }
+    near(bce(x:sigmoid(), y):item(), with_logits(x, y):item())
+  end)
+
+  it("names what does not fit", function()
+    fails("binary_cross_entropy: an element of input is not a probability, from 0 to 1",
+      function() return bce(tensor { 1.5 }, ones(1)) end)
+    fails("not a probability", function() return bce(tensor { nan }, ones(1)) end)
+    fails("weight of shape (2, 3) does not broadcast to the input's shape (3)",
+      function() return bce(ones(3), ones(3), ones(2, 3)) end)
+    fails("pos_weight of shape (2) does not broadcast", function()
+      return with_logits(ones(3), ones(3), { pos_weight = ones(2) })
+    end)
+    fails("weight has no gradient; pass weight:detach()", function()
+      return with_logits(logits { 1 }, double { 1 }, logits { 1 })
+    end)
+  end)
+end)
+
+describe("kl_div", function()
+  it("counts nothing where the target is 0", function()
+    local x = logits { 0, -math.huge }
+    local y = optlua.kl_div(x, double { 1, 0 }, "sum")
+    assert.equal(0, y:item())
+  end)
+
+  it("divides by the batch alone with batchmean", function()
+    local x, y = ones(2, 3):log_softmax(2), tensor { { 1, 0, 0 }, { 0, 0.5, 0.5 } }
+    local sum = optlua.kl_div(x, y, "sum"):item()
+    assert.is_true(math.abs(optlua.kl_div(x, y, "batchmean"):item() - sum / 2) < 1e-6)
+  end)
+end)
+
+describe("losses in Lua", function()
+  it("are functions too, with options by position or by name", function()
+    local a, b, c = double { { 1, 2 } }, double { { 2, 0 } }, double { { 0, 3 } }
+    local triplet = F.triplet_margin_loss(a, b, c, { margin = 2, p = 1, eps = 0 }):item()
+    near(2 + 3 - 2, triplet)
+    near(triplet, F.triplet_margin_loss(a, b, c, 2, 1, 0):item())
+    near(triplet, F.triplet_margin_loss(a, b, c, 2, { p = 1, eps = 0 }):item())
+    near(2 / math.sqrt(20), F.cosine_similarity(a, b):item())
+    near(math.sqrt(5), F.pairwise_distance(a, b, 2, 0):item())
+    near(0.5 * math.log(4) + 0.125, F.gaussian_nll_loss(double { 1 }, double { 2 }, 4):item())
+  end)
+
+  it("name what does not fit", function()
+    fails("triplet_margin_loss: negative: tensor expected, got nil", F.triplet_margin_loss, ones(2), ones(2))
+    fails('unknown option "margn" (did you mean "margin"?)', F.margin_ranking_loss, ones(2), ones(2), ones(2), { margn = 1 })
+    fails("hinge_embedding_loss: at most 4 arguments expected, got 5", F.hinge_embedding_loss, ones(2), ones(2), 1, "sum", 3)
+    fails("margin: expected a number above 0, got 0", F.triplet_margin_loss, ones(2), ones(2), ones(2), 0)
+    fails("gaussian_nll_loss: var of shape (2) does not fit the input's shape (3)",
+      function() return nn.GaussianNLLLoss()(ones(3), ones(3), ones(2)) end)
+    fails("gaussian_nll_loss: var has a negative element",
+      function() return nn.GaussianNLLLoss()(ones(3), ones(3), -ones(3)) end)
   end)
 end)
 
