@@ -33,6 +33,7 @@
   X(peak) \
   X(cumulative) \
   X(layernorm) \
+  X(batchnorm) \
   X(reshape) \
   X(view) \
   X(copies) \

@@ -1,0 +1,115 @@
+/* plane: loops over planes and over rows of columns. */
+#include "ops/plane.h"
+
+#include "base/parallel.h"
+
+enum { LANES = 16 };
+
+static double merge(double *lane) {
+  for (int width = LANES / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; k++) lane[k] += lane[k + width];
+  return lane[0];
+}
+
+/* Adds an expression of i to lanes. */
+#define LANED(count, STATEMENT)                                                                    \
+  int64_t at = 0;                                                                                  \
+  for (; at + LANES <= (count); at += LANES)                                                       \
+    for (int k = 0; k < LANES; k++) STATEMENT(at + k);                                             \
+  for (int k = 0; at + k < (count); k++) STATEMENT(at + k);
+
+#define X(i)            ((double)x[i])
+#define G(i)            ((double)g[i])
+#define ADD(i)          a[k] += X(i)
+#define ADD_SQUARE(i)   a[k] += (X(i) - mean) * (X(i) - mean)
+#define ADD_PRODUCTS(i) a[k] += G(i), b[k] += G(i) * (X(i) - mean)
+
+#define DEFINE_PLANES(suffix, type)                                                                \
+  OL_KERNEL static double sum_##suffix(int64_t count, const void *from) {                          \
+    const type *x = from;                                                                          \
+    double a[LANES] = { 0 };                                                                       \
+    LANED(count, ADD)                                                                              \
+    return merge(a);                                                                               \
+  }                                                                                                \
+  OL_KERNEL static double squares_##suffix(int64_t count, const void *from, double mean) {         \
+    const type *x = from;                                                                          \
+    double a[LANES] = { 0 };                                                                       \
+    LANED(count, ADD_SQUARE)                                                                       \
+    return merge(a);                                                                               \
+  }                                                                                                \
+  OL_KERNEL static void normalize_##suffix(int64_t count, const void *from, double mean,           \
+                                           double scale, double shift, void *to) {                 \
+    const type *x = from;                                                                          \
+    type *y = to;                                                                                  \
+    OL_APART for (int64_t i = 0; i < count; i++) y[i] = (type)((X(i) - mean) * scale + shift);     \
+  }                                                                                                \
+  OL_KERNEL static void products_##suffix(int64_t count, const void *from, const void *gradient,   \
+                                          double mean, double *total) {                            \
+    const type *x = from, *g = gradient;                                                           \
+    double a[LANES] = { 0 }, b[LANES] = { 0 };                                                     \
+    LANED(count, ADD_PRODUCTS)                                                                     \
+    total[0] += merge(a);                                                                          \
+    total[1] += merge(b);                                                                          \
+  }                                                                                                \
+  OL_KERNEL static void slope_##suffix(int64_t count, const void *from, const void *gradient,      \
+                                       double mean, double scale, double tilt, double shift,       \
+                                       void *to) {                                                 \
+    const type *x = from, *g = gradient;                                                           \
+    type *y = to;                                                                                  \
+    OL_APART for (int64_t i = 0; i < count; i++) y[i] =                                            \
+        (type)(G(i) * scale - (X(i) - mean) * tilt - shift);                                       \
+  }                                                                                                \
+  static const ol_planes planes_##suffix = { sum_##suffix, squares_##suffix, normalize_##suffix,   \
+                                             products_##suffix, slope_##suffix };
+
+#define DEFINE_COLUMNS(suffix, type)                                                               \
+  OL_KERNEL static void column_sum_##suffix(int64_t count, const void *from, double *total) {      \
+    const type *x = from;                                                                          \
+    OL_APART for (int64_t i = 0; i < count; i++) total[i] += X(i);                                 \
+  }                                                                                                \
+  OL_KERNEL static void column_squares_##suffix(int64_t count, const void *from,                   \
+                                                const double *mean, double *total) {               \
+    const type *x = from;                                                                          \
+    OL_APART for (int64_t i = 0; i < count; i++) total[i] += (X(i) - mean[i]) * (X(i) - mean[i]);  \
+  }                                                                                                \
+  OL_KERNEL static void column_normalize_##suffix(int64_t count, const void *from,                 \
+                                                  const double *mean, const double *scale,         \
+                                                  const double *shift, void *to) {                 \
+    const type *x = from;                                                                          \
+    type *y = to;                                                                                  \
+    OL_APART for (int64_t i = 0; i < count; i++) y[i] =                                            \
+        (type)((X(i) - mean[i]) * scale[i] + shift[i]);                                            \
+  }                                                                                                \
+  OL_KERNEL static void column_products_##suffix(int64_t count, const void *from,                  \
+                                                 const void *gradient, const double *mean,         \
+                                                 double *total, double *dot) {                     \
+    const type *x = from, *g = gradient;                                                           \
+    OL_APART for (int64_t i = 0; i < count; i++) {                                                 \
+      total[i] += G(i);                                                                            \
+      dot[i] += G(i) * (X(i) - mean[i]);                                                           \
+    }                                                                                              \
+  }                                                                                                \
+  OL_KERNEL static void column_slope_##suffix(                                                     \
+      int64_t count, const void *from, const void *gradient, const double *mean,                   \
+      const double *scale, const double *tilt, const double *shift, void *to) {                    \
+    const type *x = from, *g = gradient;                                                           \
+    type *y = to;                                                                                  \
+    OL_APART for (int64_t i = 0; i < count; i++) y[i] =                                            \
+        (type)(G(i) * scale[i] - (X(i) - mean[i]) * tilt[i] - shift[i]);                           \
+  }                                                                                                \
+  static const ol_columns columns_##suffix = { column_sum_##suffix, column_squares_##suffix,       \
+                                               column_normalize_##suffix,                          \
+                                               column_products_##suffix, column_slope_##suffix };
+
+DEFINE_PLANES(f32, float)
+DEFINE_PLANES(f64, double)
+DEFINE_COLUMNS(f32, float)
+DEFINE_COLUMNS(f64, double)
+
+const ol_planes *ol_planes_of(ol_dtype dtype) {
+  return dtype == OL_F32 ? &planes_f32 : &planes_f64;
+}
+
+const ol_columns *ol_columns_of(ol_dtype dtype) {
+  return dtype == OL_F32 ? &columns_f32 : &columns_f64;
+}
