@@ -414,8 +414,9 @@ static const ol_op ops[] = {
     .doc = "Normalises each channel of (N, C, ...) to mean 0 and variance 1, by the batch in "
            "training, else by the running statistics; then times weight plus bias. Training moves "
            "the running statistics towards finite ones of the batch.",
-    .example = "print(optlua.batch_norm(optlua.tensor({ { 1 }, { 3 } }), { training = true })) "
-               "--> tensor([[-1.0000],\n        [ 1.0000]])",
+    .example = "local x = optlua.tensor({ { 1 }, { 3 } })\n"
+               "print(optlua.batch_norm(x, { training = true }):flatten()) "
+               "--> tensor([-1.0000,  1.0000])",
     .samples =
         "{ { t(4, 3), { training = true } }, "
         "{ t(4, 3), { weight = t(3), bias = t(3), training = true } }, "

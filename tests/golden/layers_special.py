@@ -5,8 +5,16 @@ import torch
 def similarity(dim=2, **options): return torch.nn.CosineSimilarity(dim - 1 if dim > 0 else dim, **options)
 
 
+def average_of_all(layer):
+    """momentum = false: None in PyTorch."""
+    return lambda *args, **options: layer(*args, **{k: None if v is False and k == "momentum" else v
+                                                    for k, v in options.items()})
+
+
 LAYERS = {
     "CosineSimilarity": similarity,
+    "BatchNorm1d": average_of_all(torch.nn.BatchNorm1d),
+    "BatchNorm2d": average_of_all(torch.nn.BatchNorm2d),
 }
 
 CALLS = {}

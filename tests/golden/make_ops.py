@@ -49,14 +49,14 @@ def decode(value, kind, op, place=True):
 def arguments(line):
     names = [p[0] for p in line["params"]]
     kinds = dict(map(tuple, line["params"]))
-    given, args = {}, list(line["args"])
-    if args and isinstance(args[-1], dict) and "named" in args[-1]:
-        for name, value in args.pop()["named"].items(): given[name] = decode(value, kinds[name], line["op"])
+    given, named, args = {}, {}, list(line["args"])
+    if args and isinstance(args[-1], dict) and "named" in args[-1]: named = args.pop()["named"]
     lists = [n for n in names if kinds[n] in ("sizes", "dims")]
     if len(args) > len(names):
         place = names.index(lists[0])  # a list that is written out
         args[place:] = [args[place:]]
     for place, value in enumerate(args): given[names[place]] = decode(value, kinds[names[place]], line["op"])
+    for name, value in sorted(named.items()): given[name] = decode(value, kinds[name], line["op"])
     return given
 
 
@@ -95,8 +95,7 @@ class Family:
         total = sum(((o * weights(o.shape)).sum() for o in outputs if o.requires_grad), torch.zeros(()))
         if total.requires_grad: total.backward()
         grads = [t.grad if t.grad is not None else torch.zeros_like(t)
-                 for p in line["params"] if p[0] in given for t in tensors(given[p[0]])
-                 if t.is_leaf and t.requires_grad]
+                 for t in tensors(list(given.values())) if t.is_leaf and t.requires_grad]
         self.entries.append('  ["%s/%d"] = { outputs = {%s}, grads = {%s} },' % (
             line["op"], line["sample"], ",".join(map(self.put, outputs)), ",".join(map(self.put, grads))))
 

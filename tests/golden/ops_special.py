@@ -35,9 +35,14 @@ def count_nonzero(self, dim=None, keepdim=False):
     return (self != 0).sum(dim, keepdim=keepdim) if dim is not None else (self != 0).sum()
 
 
+def batch_norm(input, running_mean=None, running_var=None, **a):
+    return F.batch_norm(input, running_mean, running_var, **a)
+
+
 CASES = {
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
     "kl_div": F.kl_div,
+    "batch_norm": batch_norm,
     "prod": product,
     "count_nonzero": count_nonzero,
     "argsort": lambda self, **a: torch.argsort(self, **{**a, "stable": True}),

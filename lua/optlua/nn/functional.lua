@@ -8,7 +8,7 @@ local functional = {}
 
 for _, name in ipairs {
   "linear", "relu", "gelu", "tanh", "sigmoid", "silu", "softplus", "leaky_relu", "elu", "softmax",
-  "log_softmax", "dropout", "layer_norm", "embedding", "one_hot", "cross_entropy", "nll_loss", "mse_loss",
+  "log_softmax", "dropout", "layer_norm", "batch_norm", "embedding", "one_hot", "cross_entropy", "nll_loss", "mse_loss",
   "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
 } do
   functional[name] = optlua[name]

@@ -11,7 +11,9 @@ local nn = {
   utils = require "optlua.nn.utils",
 }
 
-for _, family in ipairs { "containers", "linear", "activation", "dropout", "normalization", "embedding", "loss", "similarity" } do
+for _, family in ipairs {
+  "containers", "linear", "activation", "dropout", "normalization", "batchnorm", "embedding", "loss", "similarity",
+} do
   for name, class in pairs(require("optlua.nn." .. family)) do nn[name] = class end
 end
 

@@ -1,0 +1,123 @@
+--- batchnorm: layers that standardise each channel over a batch.
+local optlua = require "optlua"
+local module = require "optlua.nn.module"
+
+--- What batch norms have in common (Ioffe & Szegedy, 2015): each channel of the input, dimension 2, is
+--- standardised over all others, then scaled and shifted. Training uses the statistics of the batch and
+--- moves the running ones towards them; evaluation uses the running ones, if they are tracked. A channel
+--- whose batch is not finite leaves its running statistics alone. Parameters weight (C), bias (C);
+--- buffers running_mean (C), running_var (C), num_batches_tracked ().
+---@class nn.BatchNorm: nn.Module
+---@field weight optlua.Tensor|nil
+---@field bias optlua.Tensor|nil
+---@field running_mean optlua.Tensor|nil
+---@field running_var optlua.Tensor|nil
+---@field num_batches_tracked optlua.Tensor|nil
+local BatchNorm = module.class "BatchNorm"
+BatchNorm.role = "norm"
+
+local by_position = { "eps", "momentum", "affine", "track_running_stats" }
+
+local function schema(defaults)
+  return {
+    eps = { default = 1e-5, min = 0 }, momentum = { default = 0.1, type = "number|boolean" },
+    affine = defaults.affine, track_running_stats = defaults.track_running_stats, bias = true, dtype = "float32",
+  }
+end
+
+--- Makes what the options ask for.
+local function build(self, opts)
+  local function filled(fill) return fill({ self.num_features }, { dtype = opts.dtype }) end
+  if opts.momentum == true then error(("nn.%s: momentum: a number, or false for the average of all batches")
+    :format(self:type()), 4) end
+  self.eps = opts.eps
+  self.momentum = opts.momentum
+  self.track_running_stats = opts.track_running_stats
+  if opts.affine then self.weight = module.Parameter(filled(optlua.ones)) end
+  if opts.affine and opts.bias then self.bias = module.Parameter(filled(optlua.zeros)) end
+  if not opts.track_running_stats then return end
+  self:register_buffer("running_mean", filled(optlua.zeros))
+  self:register_buffer("running_var", filled(optlua.ones))
+  self:register_buffer("num_batches_tracked", optlua.tensor(0, { dtype = "int64" }))
+end
+
+local options = schema { affine = true, track_running_stats = true }
+
+---@param num_features integer
+---@param ... number|boolean|table eps, momentum, affine, track_running_stats; or a table of them, of `bias` and
+--- `dtype`. momentum = false: running statistics are the average of all batches
+function BatchNorm:init(num_features, ...)
+  local name = "nn." .. self:type()
+  self.num_features = module.argument(name, "num_features", num_features, module.size)
+  build(self, module.positional(name, by_position, options, ...))
+end
+
+--- Sets running statistics to mean 0 and variance 1, of no batch.
+function BatchNorm:reset_running_stats()
+  if not self.running_mean then return end
+  self.running_mean:zero_()
+  self.running_var:fill_(1)
+  self.num_batches_tracked:zero_()
+end
+
+--- Raises unless the input has one of the numbers of dimensions that the class takes.
+local function check_dims(self, x)
+  local dims = self.dims
+  if dims and x.ndim ~= dims[1] and x.ndim ~= dims[2] then
+    error(("nn.%s: an input of %s dimensions is expected, got shape (%s)"):format(self:type(),
+      table.concat(dims, " or "), table.concat(x.shape, ", ")), 4)
+  end
+end
+
+--- The share of the next batch in the running statistics.
+local function share(self)
+  return self.momentum or 1 / (self.num_batches_tracked:item() + 1)
+end
+
+function BatchNorm:forward(x)
+  check_dims(self, x)
+  local mean, var = self.running_mean, self.running_var
+  if not (self.training and mean) then
+    return optlua.batch_norm(x, mean, var, self.weight, self.bias, self.training or mean == nil, 0, self.eps)
+  end
+  local y = optlua.batch_norm(x, mean, var, self.weight, self.bias, true, share(self), self.eps)
+  self.num_batches_tracked:add_(1)
+  return y
+end
+
+function BatchNorm:extra_repr()
+  return ("%d, eps=%.14g, momentum=%s, affine=%s, bias=%s, track_running_stats=%s"):format(self.num_features, self.eps,
+    self.momentum and ("%.14g"):format(self.momentum), self.weight ~= nil, self.bias ~= nil, self.track_running_stats)
+end
+
+--- BatchNorm of (N, C) or (N, C, L).
+---@class nn.BatchNorm1d: nn.BatchNorm
+local BatchNorm1d = module.class("BatchNorm1d", BatchNorm)
+BatchNorm1d.dims = { 2, 3 }
+BatchNorm1d.samples = [[
+  { { 3 }, t(4, 3) },
+  { { 3 }, t(2, 3, 4) },
+  { { 3, 0.1, 0.3 }, t(2, 3, 4) },
+  { { 3, { momentum = false, bias = false } }, t(4, 3) },
+  { { 3, { affine = false } }, t(2, 4, 3):transpose(2, 3) },
+  { { 3, { track_running_stats = false } }, t(4, 3), eval = true },
+  { { 3 }, t(1, 3), eval = true },
+  { { 3 }, t(2, 3, 4), eval = true },
+  { { 3 }, t(0, 3) },
+]]
+
+--- BatchNorm of (N, C, H, W).
+---@class nn.BatchNorm2d: nn.BatchNorm
+local BatchNorm2d = module.class("BatchNorm2d", BatchNorm)
+BatchNorm2d.dims = { 4 }
+BatchNorm2d.samples = [[
+  { { 3 }, t(2, 3, 2, 3) },
+  { { 2, 0.1, 0.3 }, t(3, 2, 5, 4) },
+  { { 3, { affine = false, momentum = false } }, t(2, 3, 2, 2) },
+  { { 3 }, t(2, 2, 3, 3):transpose(2, 4) },
+  { { 3 }, t(2, 3, 2, 2), eval = true },
+  { { 2, { track_running_stats = false } }, t(1, 2, 4, 5), eval = true },
+  { { 3 }, t(0, 3, 2, 2) },
+]]
+
+return { BatchNorm1d = BatchNorm1d, BatchNorm2d = BatchNorm2d }
