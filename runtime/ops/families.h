@@ -16,6 +16,7 @@
   X(unary) \
   X(rounding) \
   X(exponential) \
+  X(erfinv) \
   X(trigonometry) \
   X(compare) \
   X(extreme) \

@@ -8,6 +8,7 @@ local nn = {
   class = module.class,
   is_module = module.is_module,
   functional = require "optlua.nn.functional",
+  init = require "optlua.nn.initialization",
   utils = require "optlua.nn.utils",
 }
 
