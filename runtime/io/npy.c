@@ -7,26 +7,22 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "io/element.h"
 #include "io/file.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAX_HEADER 65536 /* bytes; numpy writes 128 */
 
-/* How elements are stored. Integers of other sizes are widened into the dtype. */
+/* NumPy's names of types. Integers that tensors do not hold are widened to int64. */
 static const struct {
-  const char *descr;
-  ol_dtype dtype;
-  size_t size;
-  bool is_signed;
+  const char *descr, *element;
 } forms[] = {
-  { "<f4", OL_F32, 4, true },  { "<f8", OL_F64, 8, true }, { "<i8", OL_I64, 8, true },
-  { "|u1", OL_U8, 1, false },  { "|b1", OL_U8, 1, false }, { "|i1", OL_I64, 1, true },
-  { "<i2", OL_I64, 2, true },  { "<i4", OL_I64, 4, true }, { "<u2", OL_I64, 2, false },
-  { "<u4", OL_I64, 4, false },
+  { "<f4", "F32" }, { "<f8", "F64" }, { "<i8", "I64" }, { "|u1", "U8" },  { "|b1", "BOOL" },
+  { "|i1", "I8" },  { "<i2", "I16" }, { "<i4", "I32" }, { "<u2", "U16" }, { "<u4", "U32" },
 };
 
 typedef struct header {
-  int form; /* in forms; -1: not seen yet */
+  const ol_element *element; /* NULL: not seen yet */
   bool fortran;
   ol_shape shape;
   bool has_fortran, has_shape;
@@ -81,8 +77,8 @@ static ol_status read_descr(reader *r, header *h) {
   if (peek(r) == '[') return ol_fail(r->error, OL_FILE, "structured arrays are not supported");
   OL_TRY(read_string(r, descr, sizeof descr));
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-    if (strcmp(forms[i].descr, descr) == 0) h->form = (int)i;
-  if (h->form >= 0) return OL_OK;
+    if (strcmp(forms[i].descr, descr) == 0) h->element = ol_element_find(forms[i].element);
+  if (h->element) return OL_OK;
   if (descr[0] == '>')
     return ol_fail(r->error, OL_FILE, "big-endian data (%s) is not supported: write it as \"<%s\"",
                    descr, descr + 1);
@@ -127,7 +123,7 @@ static ol_status read_entry(reader *r, header *h) {
   char key[32];
   OL_TRY(read_string(r, key, sizeof key));
   if (!accept(r, ':')) return malformed(r, "a colon was expected");
-  if (strcmp(key, "descr") == 0 && h->form < 0) return read_descr(r, h);
+  if (strcmp(key, "descr") == 0 && !h->element) return read_descr(r, h);
   if (strcmp(key, "fortran_order") == 0 && !h->has_fortran) return read_fortran(r, h);
   if (strcmp(key, "shape") == 0 && !h->has_shape) return read_shape(r, h);
   return malformed(r, "a key is unknown or stands there twice");
@@ -135,14 +131,14 @@ static ol_status read_entry(reader *r, header *h) {
 
 static ol_status parse(ol_error *error, const char *text, size_t size, header *h) {
   reader r = { error, text, text + size };
-  *h = (header){ .form = -1 };
+  *h = (header){ 0 };
   if (!accept(&r, '{')) return malformed(&r, "it is no dictionary");
   while (!accept(&r, '}')) {
     OL_TRY(read_entry(&r, h));
     if (!accept(&r, ',') && peek(&r) != '}') return malformed(&r, "a comma was expected");
   }
   if (peek(&r) != '\0' || r.at < r.end) return malformed(&r, "something follows the dictionary");
-  if (h->form < 0 || !h->has_fortran || !h->has_shape) return malformed(&r, "a key is missing");
+  if (!h->element || !h->has_fortran || !h->has_shape) return malformed(&r, "a key is missing");
   return OL_OK;
 }
 
@@ -176,35 +172,23 @@ static ol_status read_header(ol_error *error, FILE *stream, header *h) {
 static ol_status check_length(ol_error *error, FILE *stream, const header *h) {
   struct stat file;
   int64_t numel;
-  size_t size = forms[h->form].size;
+  int64_t size = h->element->bits / 8;
   OL_TRY(ol_shape_count(error, &h->shape, 8, &numel));
   long begin = ftell(stream);
   if (begin < 0 || fstat(fileno(stream), &file) != 0 || !S_ISREG(file.st_mode)) return OL_OK;
-  int64_t held = file.st_size - begin, wanted = numel * (int64_t)size;
+  int64_t held = file.st_size - begin, wanted = numel * size;
   if (held >= wanted) return OL_OK;
   return ol_fail(error, OL_FILE, "the file is too short: %lld bytes of elements, not %lld",
                  (long long)held, (long long)wanted);
 }
 
-static int64_t widen(const uint8_t *bytes, size_t size, bool is_signed) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < size; i++) value |= (uint64_t)bytes[i] << 8 * i;
-  unsigned unused = (unsigned)(64 - 8 * size);
-  return is_signed ? (int64_t)(value << unused) >> unused : (int64_t)value;
-}
-
-/* Integers of fewer bytes lie at the end of the tensor's memory; each is read before the place of a
- * later one is written. */
+/* Integers of fewer bytes lie at the end of the tensor's memory before they are widened. */
 static ol_status read_elements(ol_error *error, FILE *stream, const header *h, ol_tensor *tensor) {
-  size_t own = forms[h->form].size, full = ol_dtype_size(tensor->dtype);
-  uint8_t *data = ol_tensor_data(tensor), *packed = data + (full - own) * (size_t)tensor->numel;
+  size_t own = (size_t)h->element->bits / 8, full = ol_dtype_size(tensor->dtype);
+  char *data = ol_tensor_data(tensor), *packed = data + (full - own) * (size_t)tensor->numel;
   OL_TRY(read_bytes(error, stream, packed, own * (size_t)tensor->numel));
   if (own == full) return OL_OK;
-  for (int64_t i = 0; i < tensor->numel; i++) {
-    int64_t value = widen(packed + own * (size_t)i, own, forms[h->form].is_signed);
-    memcpy(data + full * (size_t)i, &value, full);
-  }
-  return OL_OK;
+  return ol_element_widen(error, h->element, packed, tensor->numel, data);
 }
 
 /* In Fortran's order the elements are those of the array with its dimensions reversed. */
@@ -227,7 +211,8 @@ static ol_status read_array(ol_error *error, FILE *stream, ol_tensor **out) {
   ol_shape shape = h.shape;
   for (int d = 0; h.fortran && d < shape.ndim; d++)
     shape.size[d] = h.shape.size[shape.ndim - 1 - d];
-  OL_TRY(ol_tensor_new(error, forms[h.form].dtype, &shape, &tensor));
+  ol_dtype dtype = h.element->held ? h.element->dtype : OL_I64;
+  OL_TRY(ol_tensor_new(error, dtype, &shape, &tensor));
   ol_status status = read_elements(error, stream, &h, tensor);
   if (status == OL_OK && h.fortran && shape.ndim > 1) {
     status = transpose(error, tensor, &h.shape, out);
@@ -255,7 +240,7 @@ static ol_status write_header(ol_error *error, ol_file *file, const ol_tensor *t
   char text[512] = MAGIC "\x01", shape[OL_SHAPE_TEXT + 2];
   const char *descr = NULL;
   for (size_t i = 0; i < sizeof forms / sizeof *forms && !descr; i++)
-    if (forms[i].dtype == tensor->dtype) descr = forms[i].descr;
+    if (ol_element_find(forms[i].element) == ol_element_of(tensor->dtype)) descr = forms[i].descr;
   ol_shape_text(&tensor->shape, shape);
   if (tensor->shape.ndim == 1) strcpy(shape + strlen(shape) - 1, ",)");
   int length =
