@@ -147,6 +147,26 @@ describe("a module", function()
   end)
 end)
 
+describe("ModuleDict", function()
+  it("keeps modules by name, in the order given", function()
+    local dict = nn.ModuleDict { { "z", nn.Linear(1, 1) }, { "a", nn.ReLU() } }
+    dict.m = nn.Linear(1, 2)
+    local found = {}
+    for name in dict:named_children() do found[#found + 1] = name end
+    assert.same({ "z", "a", "m" }, found)
+    assert.same({ 1, 2 }, { #dict:get_submodule("z").bias, dict.m.weight.shape[1] })
+    assert.equal("ModuleDict()", tostring(nn.ModuleDict()))
+  end)
+
+  it("refuses what has no order, and what is no module", function()
+    fails("pairs: expected a list", nn.ModuleDict, { a = nn.ReLU() })
+    fails("pair 1: { name, module } expected", nn.ModuleDict, { nn.ReLU() })
+    fails("pair 2: { name, module } expected", nn.ModuleDict, { { "a", nn.ReLU() }, { "b", 1 } })
+    fails('"a" is there twice', nn.ModuleDict, { { "a", nn.ReLU() }, { "a", nn.ReLU() } })
+    fails("cannot bear the name of a module's method", nn.ModuleDict, { { "train", nn.ReLU() } })
+  end)
+end)
+
 describe("a name that does not exist", function()
   it("is an error that tells the nearest, in the library and in its parts", function()
     fails("nn.Linaer does not exist %(did you mean Linear%?%)", function() return nn.Linaer end)

@@ -1,5 +1,5 @@
---- containers: modules made of a list of modules. Children are named 0, 1, … as in PyTorch, and
---- reached as model[1], model[2], …
+--- containers: modules made of modules. Children of lists are named 0, 1, … as in PyTorch, and reached as
+--- model[1], model[2], …
 local module = require "optlua.nn.module"
 
 --- Checks that an item can be a child, and adds it at the end.
@@ -62,4 +62,23 @@ function ModuleList:append(item)
   return self
 end
 
-return { Sequential = Sequential, ModuleList = ModuleList }
+--- Modules by name, for a forward of one's own: `self.parts.encoder(x)`. It is made of pairs, because a
+--- table by name has no order: nn.ModuleDict { { "encoder", a }, { "decoder", b } }; assigning to a new
+--- name adds one, and named_children goes through all.
+---@class nn.ModuleDict: nn.Module
+local ModuleDict = module.class "ModuleDict"
+
+---@param pairs? { [1]: string, [2]: nn.Module }[]
+function ModuleDict:init(pairs)
+  if pairs == nil then return end
+  local list = module.argument("nn.ModuleDict", "pairs", pairs, { required = true, type = "list" })
+  for i, pair in ipairs(list) do
+    if type(pair) ~= "table" or type(pair[1]) ~= "string" or not module.is_module(pair[2]) then
+      error(("nn.ModuleDict: pair %d: { name, module } expected"):format(i), 3)
+    end
+    if rawget(self, pair[1]) ~= nil then error(("nn.ModuleDict: %q is there twice"):format(pair[1]), 3) end
+    self[pair[1]] = pair[2]
+  end
+end
+
+return { Sequential = Sequential, ModuleList = ModuleList, ModuleDict = ModuleDict }
