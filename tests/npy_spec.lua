@@ -152,6 +152,16 @@ describe("npy.save", function()
     pipe:close()
   end)
 
+  it("keeps the permissions of the file that it replaces", function()
+    for _, mode in ipairs { "600", "664" } do
+      assert(os.execute(("chmod %s %s"):format(mode, path)))
+      npy.save(path, tensor { 1 })
+      local pipe = io.popen("stat -c %a " .. path)
+      assert.are.equal(mode .. "\n", pipe:read "a")
+      pipe:close()
+    end
+  end)
+
   it("follows links", function()
     local link = path .. ".link"
     assert(os.execute(("ln -s %s %s"):format(path, link)))

@@ -29,7 +29,8 @@ end
 
 --- Writes tensors to a safetensors file, whole or not at all: until the new file is complete, an old one
 --- of that name stays. Strided tensors are packed. Tensors that share all their elements are written
---- once, under the first name in sorted order, and come back under all names.
+--- once, under the first name in sorted order, and come back under all names. Hugging Face's
+--- transformers want the metadata { format = "pt" }.
 ---
 ---     optlua.save("/tmp/xy.safetensors", { x = optlua.zeros(2), y = { z = optlua.ones(3) } }, { made = "today" })
 ---     local tensors, metadata = optlua.load "/tmp/xy.safetensors"

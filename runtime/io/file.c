@@ -38,10 +38,12 @@ ol_status ol_file_begin(ol_error *error, const char *path, ol_file *file) {
   struct stat old;
   if (!resolve(path, file))
     return ol_fail(error, OL_FILE, "%s: cannot be written: %s", path, strerror(errno));
-  if (stat(file->path, &old) == 0 && !S_ISREG(old.st_mode)) /* a folder; a device would be lost */
+  bool exists = stat(file->path, &old) == 0;
+  if (exists && !S_ISREG(old.st_mode)) /* a folder; a device would be lost */
     return ol_fail(error, OL_FILE, "%s: cannot be written: it is no regular file", file->path);
   int descriptor = open_temporary(file);
   if (descriptor < 0) return fail(error, file, "cannot be written");
+  if (exists) (void)fchmod(descriptor, old.st_mode & 0777); /* some file systems have no modes */
   file->stream = fdopen(descriptor, "wb");
   if (file->stream) return OL_OK;
   close(descriptor);

@@ -17,7 +17,8 @@ typedef struct ol_file {
   char temporary[PATH_MAX];
 } ol_file;
 
-/* Begins a file for path, at which there is nothing or a regular file. */
+/* Begins a file for path, at which there is nothing or a regular file; it takes over permissions.
+ */
 ol_status ol_file_begin(ol_error *error, const char *path, ol_file *file);
 
 /* Appends bytes. After a failure the file is to be abandoned. */
