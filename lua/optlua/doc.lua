@@ -177,7 +177,7 @@ end
 
 --- The comment of a class of layers stands above the line that makes it.
 local function layer_entry(name, page, class)
-  local maker = rawget(class, "init") or rawget(class, "forward")
+  local maker = class.init or class.forward
   local lines, at = where(maker)
   if not lines then return nil end
   local text = ""
@@ -243,7 +243,7 @@ end
 
 -- Modules ------------------------------------------------------------------------------------------------
 
-local modules = { "nn", "optim", "data", "metrics", "evaluate", "progress", "gradcheck", "save", "load", "npy" }
+local modules = { "nn", "optim", "distributions", "data", "metrics", "evaluate", "progress", "gradcheck", "save", "load", "npy" }
 
 local function sorted(names)
   table.sort(names)
@@ -268,6 +268,28 @@ local function add_methods(entries, page, class)
   end
 end
 
+-- The comment above a line of the file in which a function stands.
+local function line_entry(name, page, fn, pattern)
+  local lines = where(fn)
+  for k, line in ipairs(lines or {}) do
+    if line:find(pattern) then
+      local text = comment_above(lines, k)
+      return { name = name, page = page, signature = name, text = text, example = example_in(text) }
+    end
+  end
+end
+
+-- A function of nn.functional that is made of ops: its comment stands in measure.lua.
+local function measure_entry(name, full)
+  local measure = require("optlua.nn.measure")[name]
+  local entry = measure and line_entry(full, "nn", measure.run, "^measure%." .. name .. " =")
+  if not entry then return nil end
+  local words = table.move(measure.inputs, 1, #measure.inputs, 1, {})
+  for _, option in ipairs(measure.options) do words[#words + 1] = "[" .. option[1] .. "]" end
+  entry.signature = ("%s(%s)"):format(full, table.concat(words, ", "))
+  return entry
+end
+
 -- nn.functional holds ops.
 local function functional_entry(name)
   for _, family in ipairs(families()) do
@@ -286,6 +308,7 @@ local function functional_entry(name)
       end
     end
   end
+  return measure_entry(name, "nn.functional." .. name)
 end
 
 --- Adds what a name stands for, if it is documented.
@@ -296,6 +319,9 @@ local function add_value(entries, prefix, name, page, value)
   elseif type(value) == "table" and require("optlua.nn.module").is_class(value) then
     entries[#entries + 1] = layer_entry(full, page, value)
     if name == "Module" then add_table(entries, "module:", page, value) else add_methods(entries, page, value) end
+  elseif type(value) == "table" and rawget(value, "log_prob") then
+    entries[#entries + 1] = layer_entry(full, page, value)
+    add_methods(entries, page, value)
   elseif name == "functional" then
     for _, own in ipairs(keys_of(value)) do entries[#entries + 1] = functional_entry(own) end
   elseif type(value) == "table" and (name == "utils" or name == "init") then
@@ -311,17 +337,6 @@ end
 
 function add_table(entries, prefix, page, value)
   for _, name in ipairs(keys_of(value)) do add_value(entries, prefix, name, page, value[name]) end
-end
-
--- The comment above a line of the file in which a function stands.
-local function line_entry(name, page, fn, pattern)
-  local lines = where(fn)
-  for k, line in ipairs(lines or {}) do
-    if line:find(pattern) then
-      local text = comment_above(lines, k)
-      return { name = name, page = page, signature = name, text = text, example = example_in(text) }
-    end
-  end
 end
 
 -- What is no function of a module: methods of what functions return, and fields.
@@ -344,6 +359,7 @@ local function add_modules(entries)
     elseif value then add_table(entries, name .. ".", name, value) end
   end
   add_table(entries, "Class:", "optim", require("optlua.optim.class").Class)
+  add_table(entries, "distribution:", "distributions", require("optlua.distributions.distribution").Distribution)
   add_objects(entries)
 end
 

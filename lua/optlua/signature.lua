@@ -16,6 +16,7 @@ function signature.reader(what, list)
 
   return function(...)
     local given, named = table.pack(...), {}
+    while given.n > 0 and given[given.n] == nil do given.n = given.n - 1 end
     local last = given[given.n]
     if type(last) == "table" and not core.is_tensor(last) then
       for name, value in pairs(last) do named[name] = value end

@@ -11,6 +11,7 @@ local distribution = {}
 ---@field variance optlua.Tensor
 ---@field stddev optlua.Tensor
 local Distribution = {}
+distribution.Distribution = Distribution
 
 -- Fields that are computed when they are first read, by name: functions of the distribution.
 local lazy = {}
@@ -30,7 +31,7 @@ end
 ---@return optlua.Tensor
 function Distribution:rsample(sample_shape)
   if not self._differentiable then
-    error(("%s: has no rsample: samples do not move with the parameters"):format(self._name), 2)
+    error(("%s: has no rsample: samples do not move with the parameters"):format(self.name), 2)
   end
   return self:_draw(self:_shape(sample_shape))
 end
@@ -38,7 +39,7 @@ end
 --- The full shape of samples, as a list.
 function Distribution:_shape(sample_shape)
   if type(sample_shape) == "number" then sample_shape = { sample_shape } end
-  local shape = options.argument(self._name .. ":sample", "sample_shape", sample_shape or {},
+  local shape = options.argument(self.name .. ":sample", "sample_shape", sample_shape or {},
     { required = true, type = "list", integer = true, min = 0 }, 4)
   return table.move(self.batch_shape, 1, #self.batch_shape, #shape + 1, shape)
 end
@@ -47,13 +48,13 @@ end
 function Distribution:_value(value, dtype)
   if type(value) == "number" then return optlua.tensor(value, { dtype = dtype or self._dtype }) end
   if not optlua.is_tensor(value) then
-    error(("%s: value: expected a tensor or a number, got %s"):format(self._name, type(value)), 3)
+    error(("%s: value: expected a tensor or a number, got %s"):format(self.name, type(value)), 3)
   end
   return value
 end
 
 local function to_string(self)
-  return ("%s(batch_shape=(%s))"):format(self._name, table.concat(self.batch_shape, ", "))
+  return ("%s(batch_shape=(%s))"):format(self.name, table.concat(self.batch_shape, ", "))
 end
 
 --- Makes a class of distributions. `fields` are computed when first read. The class defines
@@ -63,7 +64,7 @@ end
 ---@param fields table<string, fun(self: table): any>
 ---@return table
 function distribution.class(name, fields)
-  local class = setmetatable({ _name = name }, { __index = Distribution })
+  local class = setmetatable({ name = name }, { __index = Distribution })
   setmetatable(fields, { __index = lazy })
   class.meta = {
     __name = name,

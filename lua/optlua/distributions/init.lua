@@ -21,7 +21,7 @@ function distributions.kl_divergence(p, q)
     if distribution.is(p, class) and distribution.is(q, class) then return p:_kl(q) end
   end
   error(("kl_divergence: two distributions of one class expected, got %s and %s"):format(
-    type(p) == "table" and p._name or type(p), type(q) == "table" and q._name or type(q)), 2)
+    type(p) == "table" and p.name or type(p), type(q) == "table" and q.name or type(q)), 2)
 end
 
 return options.strict("distributions", distributions)
