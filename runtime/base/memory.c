@@ -44,6 +44,12 @@ typedef struct header {
 #define KEPT  (8 << 20) /* bytes that a thread keeps: Lua drops thousands of tensors at a time */
 #define DRIFT (1 << 20) /* bytes, or blocks times STEP, that a thread counts for itself */
 
+/* Large blocks begin at different places of their pages, this many bytes on from one to the next.
+ * Arrays that are walked side by side would else have all addresses equal in their low 12 bits,
+ * and processors, which compare these first, take a load for one of what was just stored. */
+#define STAGGER (17 * OL_ALIGNMENT)
+#define PAGE    4096
+
 typedef struct spare {
   struct spare *next;
 } spare;
@@ -66,7 +72,8 @@ static bin bin_of(size_t size) {
 typedef struct thread {
   bool known; /* whether it will be released when the thread ends */
   ol_memory_stats stats;
-  size_t kept; /* bytes of spares */
+  size_t kept;    /* bytes of spares */
+  size_t stagger; /* of the last large block */
   spare *spares[BINS];
 } thread;
 
@@ -159,15 +166,22 @@ static void give(thread *self, void *base, size_t size) {
   self->kept += b.size;
 }
 
+/* How far behind the first possible address a block begins. */
+static size_t stagger(thread *self, size_t size) {
+  if (size + EXTRA <= SMALL) return 0;
+  return self->stagger = (self->stagger + STAGGER) % PAGE;
+}
+
 static void *allocate(size_t size, bool zero) {
-  if (size > (size_t)PTRDIFF_MAX - EXTRA || must_fail()) return NULL;
+  if (size > (size_t)PTRDIFF_MAX - EXTRA - PAGE || must_fail()) return NULL;
   thread *self = this_thread();
-  char *base = take(self, size + EXTRA, zero);
+  const size_t front = EXTRA + stagger(self, size);
+  char *base = take(self, size + front, zero);
   if (!base) return NULL;
-  uintptr_t start = (uintptr_t)base + EXTRA;
+  uintptr_t start = (uintptr_t)base + front;
   header *block = (header *)(start - start % OL_ALIGNMENT);
   block[-1] = (header){ .base = base, .size = size };
-  ASAN_POISON_MEMORY_REGION(base, size + EXTRA);
+  ASAN_POISON_MEMORY_REGION(base, size + front);
   ASAN_UNPOISON_MEMORY_REGION(block, size);
   count(self, (int64_t)size, 1);
   return block;

@@ -3,38 +3,35 @@
 #include <cblas.h>
 #include <lauxlib.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/parallel.h"
+#include "tensor/tensor.h"
 
 enum { CHUNK = 65536 };
 
-/* Four arrays of n floats in one block: p, g, m, v. */
+/* Four arrays of n floats: p, g, m, v. */
 typedef struct arrays {
   float *p, *g, *m, *v;
   lua_Integer n;
 } arrays;
 
-static int release(lua_State *L) {
-  arrays *a = luaL_checkudata(L, 1, "floors.arrays");
-  free(a->p);
-  a->p = NULL;
-  return 0;
+/* The elements of a contiguous tensor of float32, whose userdata begins with its address. */
+static float *elements(lua_State *L, int arg, lua_Integer *n) {
+  const ol_tensor *tensor = *(ol_tensor **)lua_touserdata(L, arg);
+  *n = tensor->numel;
+  return ol_tensor_data(tensor);
 }
 
-/* arrays(n): filled, so that every page is there. */
+/* arrays(p, g, m, v): those of an optimizer, because where memory lies changes how fast it is. */
 static int new_arrays(lua_State *L) {
-  lua_Integer n = luaL_checkinteger(L, 1), padded = (n + 15) / 16 * 16;
-  arrays *a = lua_newuserdatauv(L, sizeof *a, 0);
-  *a = (arrays){ .n = n };
+  arrays *a = lua_newuserdatauv(L, sizeof *a, 4);
   luaL_setmetatable(L, "floors.arrays");
-  a->p = aligned_alloc(64, 4 * (size_t)padded * sizeof(float));
-  if (!a->p) return luaL_error(L, "floors: out of memory");
-  a->g = a->p + padded;
-  a->m = a->g + padded;
-  a->v = a->m + padded;
-  for (lua_Integer i = 0; i < 4 * padded; i++) a->p[i] = 0.5f;
+  float **array_of[] = { &a->p, &a->g, &a->m, &a->v };
+  for (int i = 0; i < 4; i++) {
+    *array_of[i] = elements(L, i + 1, &a->n);
+    lua_pushvalue(L, i + 1);
+    lua_setiuservalue(L, -2, i + 1);
+  }
   return 1;
 }
 
@@ -50,11 +47,11 @@ OL_KERNEL static void copy_chunk(float *p, const float *g, float *m, float *v, l
 
 /* AdamW, written by hand. */
 OL_KERNEL static void adamw_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
-  const float b1 = 0.9f, b2 = 0.999f, decay = 1 - 1e-5f, rate = 1e-3f, root = 0.5f, eps = 1e-8f;
+  const float b1 = 0.9f, b2 = 0.999f, decay = 1 - 1e-5f, rate = 1e-3f, root = 2, eps = 1e-8f;
   OL_APART
   for (lua_Integer i = 0; i < n; i++) {
     float first = b1 * m[i] + (1 - b1) * g[i], second = b2 * v[i] + (1 - b2) * (g[i] * g[i]);
-    p[i] = p[i] * decay - rate * (first / (sqrtf(second) / root + eps));
+    p[i] = p[i] * decay - rate * (first / (root * sqrtf(second) + eps));
     m[i] = first;
     v[i] = second;
   }
@@ -129,8 +126,6 @@ int luaopen_floors(lua_State *L) {
                                         { "call", call },
                                         { NULL, NULL } };
   luaL_newmetatable(L, "floors.arrays");
-  lua_pushcfunction(L, release);
-  lua_setfield(L, -2, "__gc");
   luaL_newlib(L, functions);
   return 1;
 }

@@ -24,6 +24,18 @@ static void zeroed_blocks_are_zero(void) {
   ol_free(block);
 }
 
+static void large_blocks_are_staggered(void) {
+  enum { COUNT = 8, SIZE = 40 << 20, PAGE = 4096 }; /* malloc gives whole pages */
+  char *block[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    block[i] = ol_alloc(SIZE);
+    CHECK(block[i] && (uintptr_t)block[i] % OL_ALIGNMENT == 0);
+    if (block[i]) memset(block[i], 0xa5, PAGE);
+    for (int k = 0; k < i; k++) CHECK((uintptr_t)block[i] % PAGE != (uintptr_t)block[k] % PAGE);
+  }
+  for (int i = 0; i < COUNT; i++) ol_free(block[i]);
+}
+
 static void counters_follow(void) {
   ol_memory_stats before = ol_memory_read();
   void *one = ol_alloc(100), *two = ol_alloc_zero(28);
@@ -172,6 +184,7 @@ static void the_sanitizer_sees_freed_blocks(void) {
 int main(void) {
   blocks_are_aligned();
   zeroed_blocks_are_zero();
+  large_blocks_are_staggered();
   counters_follow();
   fails_on_demand();
   failures_are_reported();

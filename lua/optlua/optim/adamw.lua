@@ -25,7 +25,7 @@ return optim.define {
       v = optim.max(s.max_exp_avg_sq, v)
       s.max_exp_avg_sq = v
     end
-    local denominator = optim.sqrt(v) / math.sqrt(1 - b2 ^ h.step) + h.eps
+    local denominator = 1 / math.sqrt(1 - b2 ^ h.step) * optim.sqrt(v) + h.eps
     return p * (1 - h.lr * h.weight_decay) - h.lr / (1 - b1 ^ h.step) * (m / denominator)
   end,
 }

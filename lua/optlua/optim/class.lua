@@ -151,8 +151,9 @@ end
 --- has an entry), on symbols and numbers; on numbers alone the elementwise ones give a number. Shapes
 --- broadcast; reductions over a dimension keep it, with size 1. Every operation rounds once to the
 --- parameter's type, as written, and nothing is reordered: x*c1*c2 is two vector products, so write
---- c1*c2*x. Plain numbers are doubles. `<` and `==` cannot choose per element: write optim.where(optim.lt(a,
---- b), x, y). `if s.x` and `s.x == 0` are not about elements: Lua finds every symbol true and unlike a number.
+--- c1*c2*x; and x/c is a quotient, which takes longer than the product 1/c*x. Plain numbers are doubles. `<`
+--- and `==` cannot choose per element: write optim.where(optim.lt(a, b), x, y). `if s.x` and `s.x == 0` are
+--- not about elements: Lua finds every symbol true and unlike a number.
 ---
 --- A misspelt name in h, s or group, a NaN, a wrong shape or result raise at the line of the rule, and then
 --- nothing has been changed by the step: it is made as a whole or not at all. Keep no symbol beyond the call.

@@ -78,7 +78,7 @@ static void trace_adamw(void) {
   m = store(2, add(mul(number(0.9), m), mul(number(0.1), g)));
   v = store(3, add(mul(number(0.999), v), mul(mul(number(0.001), g), g)));
   ol_symbol root = apply(OL_RULE_SQRT, v, -1);
-  ol_symbol denominator = add(divide(root, number(0.3)), number(1e-8));
+  ol_symbol denominator = add(mul(number(1 / 0.3), root), number(1e-8));
   store(0, sub(p, mul(number(1e-5), divide(m, denominator))));
 }
 
@@ -127,10 +127,10 @@ OL_KERNEL static void fused_adamw(int64_t begin, int64_t end, void *context) {
   const streams *s = context;
   float *p = s->p, *g = s->g, *m = s->m, *v = s->v, none = zero;
   const float decay = 1 - 1e-7f + none, b1 = 0.9f + none, c1 = 0.1f + none, b2 = 0.999f + none,
-              c2 = 0.001f + none, bias = 0.3f + none, eps = 1e-8f + none, lr = 1e-5f + none;
+              c2 = 0.001f + none, bias = 1 / 0.3f + none, eps = 1e-8f + none, lr = 1e-5f + none;
   OL_APART for (int64_t i = begin; i < end; i++) {
     float mi = b1 * m[i] + c1 * g[i], vi = b2 * v[i] + c2 * g[i] * g[i];
-    p[i] = decay * p[i] - lr * (mi / (__builtin_sqrtf(vi) / bias + eps));
+    p[i] = decay * p[i] - lr * (mi / (__builtin_sqrtf(vi) * bias + eps));
     m[i] = mi, v[i] = vi;
   }
 }
