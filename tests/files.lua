@@ -106,13 +106,15 @@ function files.fail_allocations(fn)
   collectgarbage()
   collectgarbage()
   local before, count = core.hidden.memory().live_blocks, 0
+  assert(pcall(fn))
   repeat
     core.hidden.fail_allocations(count, false)
-    local ok = pcall(fn)
+    local ok, message = pcall(fn)
     core.hidden.fail_allocations(-1)
     collectgarbage()
     collectgarbage()
     assert(core.hidden.memory().live_blocks <= before, "blocks are left behind")
+    assert(ok or message:find "memory", message)
     count = count + 1
   until ok
   return count - 1

@@ -1,7 +1,7 @@
 --- evaluate: runs a model over data without training it.
-local optlua = require "optlua"
 local options = require "optlua.options"
 local data = require "optlua.data"
+local evaluating = require "optlua.evaluating"
 
 --- The batches of a loader, or of a dataset in order.
 local function batches_of(source, batch_size)
@@ -43,14 +43,7 @@ local function evaluate(model, source, metrics, opts)
     end
     metric:reset()
   end
-  local batches, modes = batches_of(source, opts.batch_size), {}
-  for _, module in model:named_modules() do modes[module] = module.training end
-  model:eval()
-  local ok, message = xpcall(optlua.no_grad, function(err)
-    return type(err) == "string" and debug.traceback(err, 2) or err
-  end, run, model, batches, metrics)
-  for module, mode in pairs(modes) do rawset(module, "training", mode) end
-  if not ok then error(message, 0) end
+  evaluating(model, run, model, batches_of(source, opts.batch_size), metrics)
   local result = {}
   for name, metric in pairs(metrics) do result[name] = metric:compute() end
   return result

@@ -105,7 +105,7 @@ local function is_list(value)
   if type(value) ~= "table" then return false end
   local count = 0
   for _ in pairs(value) do count = count + 1 end
-  return count == #value
+  return count == rawlen(value)
 end
 
 local predicates = {

@@ -1,12 +1,28 @@
 /* files: the readers of data files, for lua/optlua/data. */
 #include <lauxlib.h>
+#include <string.h>
 
 #include "bind/collector.h"
 #include "bind/error.h"
 #include "bind/native.h"
 #include "bind/path.h"
 #include "bind/tensor.h"
+#include "io/folder.h"
+#include "io/gzip.h"
 #include "io/idx.h"
+#include "io/utf8.h"
+
+/* A userdata of `size` zeros, whose memory `drop` releases. */
+static void *push_scratch(lua_State *L, size_t size, const char *name, lua_CFunction drop) {
+  void *scratch = lua_newuserdatauv(L, size, 0);
+  memset(scratch, 0, size);
+  if (luaL_newmetatable(L, name)) {
+    lua_pushcfunction(L, drop);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  return scratch;
+}
 
 /* idx_read(path): the array in an IDX file. */
 static int idx_read(lua_State *L) {
@@ -20,9 +36,91 @@ static int idx_read(lua_State *L) {
   return 1;
 }
 
+static int drop_folder(lua_State *L) {
+  ol_folder_drop(lua_touserdata(L, 1));
+  return 0;
+}
+
+/* One entry as a table; true fields only. */
+static void push_entry(lua_State *L, const ol_folder_entry *entry) {
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, entry->name);
+  lua_setfield(L, -2, "name");
+  const bool is[] = { entry->is_file, entry->is_folder, entry->is_link };
+  static const char *const names[] = { "is_file", "is_folder", "is_link" };
+  for (int i = 0; i < 3; i++)
+    if (is[i]) {
+      lua_pushboolean(L, true);
+      lua_setfield(L, -2, names[i]);
+    }
+}
+
+/* folder_list(path): a list of { name, is_file, is_folder, is_link }, sorted. */
+static int folder_list(lua_State *L) {
+  ol_error error;
+  const char *path = ol_check_path(L, 1);
+  ol_folder *folder = push_scratch(L, sizeof *folder, "optlua.folder", drop_folder);
+  ol_check(L, ol_folder_read(&error, path, folder), &error);
+  lua_newtable(L);
+  for (size_t i = 0; i < folder->count; i++) {
+    push_entry(L, &folder->entry[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  ol_folder_drop(folder);
+  return 1;
+}
+
+/* Makes the units of a text: its code points, or its bytes. */
+static ol_status units_of(ol_error *error, const char *text, size_t size, bool bytes,
+                          ol_tensor **out) {
+  if (bytes) return ol_bytes_tensor(error, text, size, out);
+  return ol_utf8_decode(error, text, size, out);
+}
+
+static ol_status units_in(ol_error *error, const char *path, bool bytes, ol_tensor **out) {
+  char *text;
+  size_t size;
+  OL_TRY(ol_gzip_read(error, path, &text, &size));
+  ol_status status = units_of(error, text, size, bytes, out);
+  ol_free(text);
+  return status == OL_OK ? OL_OK : ol_fail_in(error, path);
+}
+
+static int push_units(lua_State *L, ol_status status, const ol_error *error, ol_tensor *units) {
+  ol_check(L, status, error);
+  ol_fill_slot(L, -1, units);
+  ol_feed_collector(L);
+  return 1;
+}
+
+/* text_units(text, bytes): the code points of a text, or if `bytes` its bytes. */
+static int text_units(lua_State *L) {
+  ol_error error;
+  ol_tensor *units = NULL;
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  ol_push_slot(L);
+  ol_status status = units_of(&error, text, size, lua_toboolean(L, 2), &units);
+  return push_units(L, status, &error, units);
+}
+
+/* file_units(path, bytes): the same of a file, decompressed where it is gzipped. */
+static int file_units(lua_State *L) {
+  ol_error error;
+  ol_tensor *units = NULL;
+  const char *path = ol_check_path(L, 1);
+  ol_push_slot(L);
+  ol_status status = units_in(&error, path, lua_toboolean(L, 2), &units);
+  return push_units(L, status, &error, units);
+}
+
 #define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
 
 const ol_natives ol_files_natives = {
   .name = "files",
-  .list = (const ol_native[]){ HIDDEN("idx_read", idx_read), { { 0 } } },
+  .list = (const ol_native[]){ HIDDEN("idx_read", idx_read),
+                               HIDDEN("folder_list", folder_list),
+                               HIDDEN("text_units", text_units),
+                               HIDDEN("file_units", file_units),
+                               { { 0 } } },
 };

@@ -4,6 +4,7 @@ local options = require "optlua.options"
 local dataset = require "optlua.data.dataset"
 local loader = require "optlua.data.loader"
 local mnist = require "optlua.data.mnist"
+local text = require "optlua.data.text"
 
 return options.strict("data", {
   tensors = dataset.tensors,
@@ -14,6 +15,10 @@ return options.strict("data", {
   collate = loader.collate,
   loader = loader.loader,
   digits = require("optlua.data.digits").digits,
+  text = text.text,
+  system_texts = text.system_texts,
+  vocabulary = require("optlua.data.vocabulary").vocabulary,
+  generate = require("optlua.data.generate").generate,
   idx = mnist.idx,
   mnist = mnist.mnist,
   fashion_mnist = mnist.fashion_mnist,
