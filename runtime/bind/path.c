@@ -4,9 +4,13 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "bind/error.h"
+
 const char *ol_check_path(lua_State *L, int arg) {
   size_t length;
-  const char *path = luaL_checklstring(L, arg, &length);
-  luaL_argcheck(L, strlen(path) == length, arg, "a path has no byte 0");
+  if (lua_type(L, arg) != LUA_TSTRING)
+    ol_throw(L, "a path: string expected, got %s", ol_type_text(L, arg));
+  const char *path = lua_tolstring(L, arg, &length);
+  if (strlen(path) != length) ol_throw(L, "a path has no byte 0");
   return path;
 }

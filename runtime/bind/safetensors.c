@@ -7,6 +7,7 @@
 #include "bind/collector.h"
 #include "bind/error.h"
 #include "bind/native.h"
+#include "bind/path.h"
 #include "bind/tensor.h"
 
 #define FILE_NAME "optlua.safetensors"
@@ -40,7 +41,7 @@ static int open_file(lua_State *L) {
                                      { "__close", close_file },
                                      { NULL, NULL } };
   ol_error error;
-  const char *path = check_text(L, 1, "a path");
+  const char *path = ol_check_path(L, 1);
   ol_safetensors *file = lua_newuserdatauv(L, sizeof *file, 0);
   *file = (ol_safetensors){ 0 };
   luaL_newmetatable(L, FILE_NAME);
@@ -137,7 +138,7 @@ static ol_note *check_notes(lua_State *L, int keys, int values, int64_t *count) 
  * keys and values. */
 static int write_file(lua_State *L) {
   ol_error error;
-  const char *path = check_text(L, 1, "a path");
+  const char *path = ol_check_path(L, 1);
   int64_t count = luaL_len(L, 2), note_count;
   ol_named *named = lua_newuserdatauv(L, (size_t)count * sizeof *named + 1, 0);
   for (int64_t i = 0; i < count; i++) {
