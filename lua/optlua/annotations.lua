@@ -9,8 +9,9 @@ local types = {
 }
 
 local function type_of(param)
-  if param.kind ~= "choice" then return types[param.kind] end
-  return '"' .. param.choices:gsub("|", '"|"') .. '"'
+  if not param.choices then return types[param.kind] end
+  local words = '"' .. param.choices:gsub("|", '"|"') .. '"'
+  return param.kind == "choice" and words or types[param.kind] .. "|" .. words
 end
 
 local reserved = { ["end"] = true, ["repeat"] = true, ["and"] = true, ["or"] = true, ["not"] = true }

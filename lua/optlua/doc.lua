@@ -35,7 +35,8 @@ local function preset_text(param)
 end
 
 local function param_line(param)
-  local words = { param.choices and '"' .. param.choices:gsub("|", '" or "') .. '"' or kinds[param.kind] }
+  local taken = { param.choices and '"' .. param.choices:gsub("|", '" or "') .. '"', kinds[param.kind] }
+  local words = { table.concat(taken, " or ", taken[1] and 1 or 2, param.kind == "choice" and 1 or 2) }
   if param.optional then
     local preset = preset_text(param)
     words[#words + 1] = preset and "default " .. preset or "optional"

@@ -23,7 +23,8 @@ typedef enum ol_kind {
   OL_DATA,    /* integer               an integer that is data: a count, a size, a class */
   OL_INDEX,   /* integer               a dimension or position: typed from 1, here from 0;
                                        negative from the end */
-  OL_SIZES,   /* list                  integers that are data: a shape */
+  OL_SIZES,   /* list                  integers that are data: a shape; or, where there are .choices, one
+                                       of those words: ndim is then -1 less its position */
   OL_DIMS,    /* list                  dimensions, as OL_INDEX; one may be given without {} */
   OL_FLAG,    /* flag                  true or false */
   OL_TYPE,    /* dtype                 a dtype by its name */
@@ -35,7 +36,7 @@ typedef struct ol_param {
   ol_kind kind;
   bool optional;       /* may be left out: given is then false, and the value is .preset */
   double preset;       /* of numbers, integers (index: as typed, 0 = none), flags, choices */
-  const char *choices; /* of OL_CHOICE: "none|mean|sum" */
+  const char *choices; /* of OL_CHOICE, and words beside an OL_SIZES: "none|mean|sum" */
   const char *doc;     /* shape, unit, meaning; one line */
 } ol_param;
 

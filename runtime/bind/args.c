@@ -278,6 +278,10 @@ static void read_value(lua_State *L, const ol_op *op, int p, ol_args *args) {
   case OL_DATA: value->integer = read_integer(L, op, p, index); break;
   case OL_INDEX: value->integer = from_typed(L, op, p, read_integer(L, op, p, index)); break;
   case OL_SIZES:
+    if (op->param[p].choices && lua_type(L, index) == LUA_TSTRING) {
+      value->list.ndim = -1 - read_choice(L, op, p, index);
+      break;
+    } /* fall through */
   case OL_DIMS: read_integers(L, op, p, index, args->run[p], &value->list); break;
   case OL_TENSORS: break; /* before */
   case OL_TYPE: value->dtype = read_dtype(L, op, p, index); break;

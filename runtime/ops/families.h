@@ -35,6 +35,7 @@
   X(cumulative) \
   X(layernorm) \
   X(batchnorm) \
+  X(convolution) \
   X(reshape) \
   X(view) \
   X(copies) \

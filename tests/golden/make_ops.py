@@ -42,7 +42,7 @@ def decode(value, kind, op, place=True):
     if kind == "dims" and place: return [index(int(value))]
     if kind in ("index", "dims"): return index(int(value))
     if kind == "dtype": return TYPES[value]
-    if kind in ("data", "sizes"): return int(value)
+    if kind in ("data", "sizes") and not isinstance(value, str): return int(value)
     return value
 
 
