@@ -36,6 +36,8 @@
   X(layernorm) \
   X(batchnorm) \
   X(convolution) \
+  X(maxpool) \
+  X(avgpool) \
   X(reshape) \
   X(view) \
   X(copies) \

@@ -63,5 +63,9 @@ CASES = {
     "expand": lambda self, **a: self.expand(*a.values()),
     "copy_": lambda self, src: self.clone().copy_(src),
     "embedding": lambda weight, padding_idx=None, **a: F.embedding(*a.values(), weight, padding_idx),
+    "adaptive_max_pool1d": F.adaptive_max_pool1d,
+    "adaptive_max_pool2d": F.adaptive_max_pool2d,
+    "max_pool1d": F.max_pool1d,
+    "max_pool2d": F.max_pool2d,
     "one_hot": lambda **a: F.one_hot(*a.values()),
 }
