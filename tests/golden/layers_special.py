@@ -11,10 +11,22 @@ def average_of_all(layer):
                                                     for k, v in options.items()})
 
 
+def index(dim): return dim - 1 if dim > 0 else dim
+
+
 LAYERS = {
+    "Flatten": lambda start_dim=2, end_dim=-1: torch.nn.Flatten(index(start_dim), index(end_dim)),
+    "Unflatten": lambda dim, sizes: torch.nn.Unflatten(index(dim), sizes),
     "CosineSimilarity": similarity,
     "BatchNorm1d": average_of_all(torch.nn.BatchNorm1d),
     "BatchNorm2d": average_of_all(torch.nn.BatchNorm2d),
 }
 
-CALLS = {}
+def transposed(layer, x, output_size=None):
+    return layer(x, [output_size] if isinstance(output_size, int) else output_size)
+
+
+CALLS = {
+    "ConvTranspose1d": transposed,
+    "ConvTranspose2d": transposed,
+}

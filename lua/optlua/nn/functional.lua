@@ -12,6 +12,8 @@ for _, name in ipairs {
   "linear", "relu", "gelu", "tanh", "sigmoid", "silu", "softplus", "leaky_relu", "elu", "softmax",
   "log_softmax", "dropout", "layer_norm", "batch_norm", "embedding", "one_hot", "cross_entropy", "nll_loss", "mse_loss",
   "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+  "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d",
+  "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
 } do
   functional[name] = optlua[name]
 end

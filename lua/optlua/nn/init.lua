@@ -13,7 +13,8 @@ local nn = {
 }
 
 for _, family in ipairs {
-  "containers", "linear", "activation", "dropout", "normalization", "batchnorm", "embedding", "loss", "similarity",
+  "containers", "linear", "convolution", "pooling", "flatten", "activation", "dropout", "normalization", "batchnorm",
+  "embedding", "loss", "similarity",
 } do
   for name, class in pairs(require("optlua.nn." .. family)) do nn[name] = class end
 end

@@ -1,0 +1,56 @@
+--- flatten: layers that merge and split dimensions.
+local module = require "optlua.nn.module"
+local window = require "optlua.nn.window"
+
+--- Merges dimensions start_dim … end_dim into one: (N, C, H, W) -> (N, C·H·W). Arguments: start_dim = 2,
+--- end_dim = -1.
+---@class nn.Flatten: nn.Module
+local Flatten = module.class "Flatten"
+
+function Flatten:init(...)
+  local args = window.arguments("nn.Flatten", {
+    start_dim = { default = 2, integer = true }, end_dim = { default = -1, integer = true },
+  }, { "start_dim", "end_dim" }, ...)
+  self.start_dim = args.start_dim
+  self.end_dim = args.end_dim
+end
+
+Flatten.samples = [[
+  { {}, t(2, 3, 4) },
+  { { 1, 2 }, t(2, 3, 4) },
+  { { { start_dim = -2 } }, t(4, 3, 2):transpose(1, 3) },
+  { {}, t(0, 3, 2) },
+]]
+
+function Flatten:forward(x) return x:flatten(self.start_dim, self.end_dim) end
+
+function Flatten:extra_repr() return ("start_dim=%d, end_dim=%d"):format(self.start_dim, self.end_dim) end
+
+--- Splits dimension dim into unflattened_size, of which one may be -1: (N, 6) -> (N, 2, 3). Arguments: dim,
+--- unflattened_size.
+---@class nn.Unflatten: nn.Module
+local Unflatten = module.class "Unflatten"
+
+function Unflatten:init(...)
+  local args = window.arguments("nn.Unflatten", {
+    dim = { required = true, type = "integer" },
+    unflattened_size = { required = true, type = "list", integer = true, min = -1 },
+  }, { "dim", "unflattened_size" }, ...)
+  self.dim = args.dim
+  self.unflattened_size = args.unflattened_size
+end
+
+Unflatten.samples = [[
+  { { 2, { 2, 3 } }, t(4, 6) },
+  { { 1, { 2, -1 } }, t(6, 3) },
+  { { -1, { 3, 2 } }, t(6, 4):t() },
+  { { 2, { 2, 3 } }, t(0, 6) },
+]]
+
+function Unflatten:forward(x) return x:unflatten(self.dim, self.unflattened_size) end
+
+function Unflatten:extra_repr()
+  return ("dim=%d, unflattened_size=%s"):format(self.dim, window.text(self.unflattened_size))
+end
+
+return { Flatten = Flatten, Unflatten = Unflatten }
