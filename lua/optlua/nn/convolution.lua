@@ -131,7 +131,7 @@ end
 local function padding_for(self, x, sizes)
   local spatial = #self.kernel_size
   if type(sizes) == "table" and #sizes > spatial then sizes = { table.unpack(sizes, #sizes - spatial + 1) } end
-  local result, wanted = {}, window.each(self:type(), "output_size", sizes, spatial)
+  local result, wanted = {}, window.each(self:type(), "output_size", sizes, spatial, 4)
   for d = 1, spatial do
     local stride, dilation = self.stride[d], self.dilation[d]
     local least = (x.shape[#x.shape - spatial + d] - 1) * stride - 2 * self.padding[d]
@@ -140,7 +140,7 @@ local function padding_for(self, x, sizes)
     result[d] = wanted[d] - least
     if wanted[d] < least or wanted[d] > most then
       error(("%s: output_size: expected %d to %d in dimension %d, got %d")
-        :format(self:type(), least, most, #x.shape - spatial + d, wanted[d]), 4)
+        :format(self:type(), least, most, #x.shape - spatial + d, wanted[d]), 3)
     end
   end
   return result

@@ -58,6 +58,9 @@ local function avg_pool(name, spatial)
     if args.divisor_override == 0 then error(what .. ": divisor_override: expected another integer than 0", 3) end
     args.stride = args.stride or args.kernel_size
     keep(self, what, args, spatial, order)
+    if spatial == 1 then -- as PyTorch has them
+      for k = 1, 3 do self[order[k]] = window.each(what, order[k], self[order[k]], 1) end
+    end
   end
 
   function class:forward(x)

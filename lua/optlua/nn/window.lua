@@ -45,16 +45,18 @@ function window.arguments(what, schema, names, ...)
   return options.check(what, named, schema, 4)
 end
 
---- A list of one number for each dimension; errors point at the line that makes the layer.
+--- A list of one number for each dimension.
 ---@param what string
 ---@param name string
 ---@param value integer|integer[]
 ---@param spatial integer how many dimensions
+---@param level? integer whom to blame, as in `error`; default 5: who makes a layer whose init calls the caller
 ---@return integer[]
-function window.each(what, name, value, spatial)
+function window.each(what, name, value, spatial, level)
   local list = {}
   if type(value) == "table" and #value ~= 1 and #value ~= spatial then
-    error(("%s: %s: expected %s, got %d"):format(what, name, spatial == 1 and "1 number" or "1 or 2 numbers", #value), 4)
+    error(("%s: %s: expected %s, got %d"):format(what, name, spatial == 1 and "1 number" or "1 or 2 numbers", #value),
+      level or 5)
   end
   for d = 1, spatial do list[d] = type(value) == "table" and (value[d] or value[1]) or value end
   return list
