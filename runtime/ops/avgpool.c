@@ -96,7 +96,7 @@ static ol_status read_divisor(ol_error *error, const char *op, const ol_value *a
 static ol_status make_job(ol_error *error, const char *op, ol_tensor *x, const ol_value *args,
                           int spatial, bool adaptive, ol_pool *pool, job *j) {
   static const int64_t dilation[2] = { 1, 1 };
-  ol_planes planes;
+  ol_windows planes;
   *j = (job){ .pool = pool };
   if (adaptive) return ol_pool_adaptive(error, op, x, spatial, &args[SIZE], pool);
   ol_value arg[OL_MAX_PARAMS];
@@ -124,7 +124,7 @@ static ol_status forward(ol_error *error, ol_call *call, int spatial, bool adapt
   job j;
   ol_tensor *x = call->arg[INPUT].tensor;
   OL_TRY(make_job(error, call->op->name, x, call->arg, spatial, adaptive, &pool, &j));
-  const ol_shape shape = ol_planes_out(&pool.planes, pool.planes.channels);
+  const ol_shape shape = ol_windows_out(&pool.planes, pool.planes.channels);
   ol_status status = ol_tensor_new(error, x->dtype, &shape, &call->out[0]);
   if (status == OL_OK) status = run(error, &j, x, call->out[0], pool_planes);
   ol_pool_free(&pool);

@@ -18,7 +18,7 @@ static int64_t wanted_columns(ol_dtype dtype, int64_t rows) {
   return columns < LEAST ? LEAST : columns / LEAST * LEAST;
 }
 
-ol_tiling ol_tiling_make(const ol_planes *planes, ol_dtype dtype, int64_t rows, bool apart) {
+ol_tiling ol_tiling_make(const ol_windows *planes, ol_dtype dtype, int64_t rows, bool apart) {
   const int64_t windows = planes->y.out * planes->x.out, total = planes->images;
   const int64_t wanted = wanted_columns(dtype, rows);
   ol_tiling t = { .windows = windows, .total = total, .images = 1, .pieces = 1, .piece = windows };
@@ -84,7 +84,7 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
 /* Walks one row of the matrix, that of a tap (ky, kx) on the planes that begin at x, and does
  * `move` with each piece of an output row. */
 #define DEFINE_WALK(name, type, plane_type, column_type, move)                                     \
-  OL_KERNEL static void name(const ol_planes *p, const ol_tile *t, int64_t ky, int64_t kx,         \
+  OL_KERNEL static void name(const ol_windows *p, const ol_tile *t, int64_t ky, int64_t kx,        \
                              plane_type *x, column_type *column) {                                 \
     const ol_axis *ax = &p->x, *ay = &p->y;                                                        \
     const int64_t sy = ol_axis_shift(ay, ky), sx = ol_axis_shift(ax, kx);                          \
@@ -111,7 +111,7 @@ DEFINE_WALK(add_row_f32, float, float, const float, add_f32)
 DEFINE_WALK(add_row_f64, double, double, const double, add_f64)
 
 /* The elements before the plane of a channel in a tile's first image. */
-static int64_t plane_at(const ol_planes *p, const ol_tile *tile, int64_t channel) {
+static int64_t plane_at(const ol_windows *p, const ol_tile *tile, int64_t channel) {
   return (tile->image * p->channels + channel) * p->y.size * p->x.size;
 }
 
@@ -126,13 +126,13 @@ static int64_t plane_at(const ol_planes *p, const ol_tile *tile, int64_t channel
       f64;                                                                                         \
   }
 
-void ol_columns_take(const ol_planes *p, ol_dtype dtype, const ol_tile *tile, int64_t row,
+void ol_columns_take(const ol_windows *p, ol_dtype dtype, const ol_tile *tile, int64_t row,
                      int64_t rows, const void *x, void *columns) {
   EACH_ROW(take_row_f32(p, tile, ky, kx, (const float *)x + at, (float *)columns + r * width),
            take_row_f64(p, tile, ky, kx, (const double *)x + at, (double *)columns + r * width))
 }
 
-void ol_columns_add(const ol_planes *p, ol_dtype dtype, const ol_tile *tile, int64_t row,
+void ol_columns_add(const ol_windows *p, ol_dtype dtype, const ol_tile *tile, int64_t row,
                     int64_t rows, const void *columns, void *x) {
   EACH_ROW(add_row_f32(p, tile, ky, kx, (float *)x + at, (const float *)columns + r * width),
            add_row_f64(p, tile, ky, kx, (double *)x + at, (const double *)columns + r * width))

@@ -24,7 +24,7 @@ typedef struct ol_tiling {
 
 /* Cuts so that `rows` elements of each column of a tile stay within a few MiB. With `apart`, no
  * tile has more than one image. Depends on shapes alone. */
-ol_tiling ol_tiling_make(const ol_planes *planes, ol_dtype dtype, int64_t rows, bool apart);
+ol_tiling ol_tiling_make(const ol_windows *planes, ol_dtype dtype, int64_t rows, bool apart);
 
 ol_tile ol_tiling_at(const ol_tiling *tiling, int64_t tile);
 
@@ -33,11 +33,11 @@ int64_t ol_tiling_columns(const ol_tiling *tiling);
 
 /* Writes rows [row, row + rows) of a tile's columns, dense, from images; x is the address of the
  * first channel that counts in image 0. */
-void ol_columns_take(const ol_planes *planes, ol_dtype dtype, const ol_tile *tile, int64_t row,
+void ol_columns_take(const ol_windows *planes, ol_dtype dtype, const ol_tile *tile, int64_t row,
                      int64_t rows, const void *x, void *columns);
 
 /* Adds such columns to the places of the images that they were taken from. */
-void ol_columns_add(const ol_planes *planes, ol_dtype dtype, const ol_tile *tile, int64_t row,
+void ol_columns_add(const ol_windows *planes, ol_dtype dtype, const ol_tile *tile, int64_t row,
                     int64_t rows, const void *columns, void *x);
 
 #endif

@@ -94,8 +94,8 @@ static ol_status read_padding(ol_error *error, const char *op, const ol_value *a
   return ol_window_list(error, op, "padding", &arg[PADDING], spatial, 0, 0, l->padding);
 }
 
-static ol_status count_windows(ol_error *error, const char *op, bool same, ol_planes *p) {
-  if (!same) return ol_planes_count(error, op, p, false);
+static ol_status count_windows(ol_error *error, const char *op, bool same, ol_windows *p) {
+  if (!same) return ol_windows_count(error, op, p, false);
   p->y.out = p->y.size;
   p->x.out = p->x.size;
   return OL_OK;
@@ -107,7 +107,7 @@ static ol_status read_conv(ol_error *error, const char *op, const ol_value *arg,
   lists l;
   const ol_shape *weight = &arg[WEIGHT].tensor->shape;
   const bool same = arg[PADDING].given && arg[PADDING].list.ndim == SAME;
-  OL_TRY(ol_planes_of(error, op, arg[INPUT].tensor, spatial, false, &c->planes));
+  OL_TRY(ol_windows_of(error, op, arg[INPUT].tensor, spatial, false, &c->planes));
   OL_TRY(check_parts(error, op, arg, spatial));
   OL_TRY(check_kernel(error, op, weight, spatial, l.kernel));
   OL_TRY(ol_window_list(error, op, "stride", &arg[STRIDE], spatial, 1, 1, l.stride));
@@ -120,7 +120,7 @@ static ol_status read_conv(ol_error *error, const char *op, const ol_value *arg,
   OL_TRY(
       check_channels(error, op, arg, c->planes.channels, c->groups, weight->size[1] * c->groups));
   OL_TRY(check_bias(error, op, arg, c->out));
-  ol_planes_set(&c->planes, l.kernel, l.stride, l.padding, l.dilation);
+  ol_windows_set(&c->planes, l.kernel, l.stride, l.padding, l.dilation);
   return count_windows(error, op, same, &c->planes);
 }
 
@@ -146,9 +146,9 @@ static ol_status read_transpose(ol_error *error, const char *op, const ol_value 
                                 ol_convolution *c) {
   lists l;
   int64_t output[2];
-  ol_planes *p = &c->planes;
+  ol_windows *p = &c->planes;
   const ol_shape *weight = &arg[WEIGHT].tensor->shape;
-  OL_TRY(ol_planes_of(error, op, arg[INPUT].tensor, spatial, true, p));
+  OL_TRY(ol_windows_of(error, op, arg[INPUT].tensor, spatial, true, p));
   OL_TRY(check_parts(error, op, arg, spatial));
   OL_TRY(check_kernel(error, op, weight, spatial, l.kernel));
   OL_TRY(ol_window_list(error, op, "stride", &arg[T_STRIDE], spatial, 1, 1, l.stride));
@@ -162,7 +162,7 @@ static ol_status read_transpose(ol_error *error, const char *op, const ol_value 
   OL_TRY(check_channels(error, op, arg, p->channels, c->groups, weight->size[0]));
   p->channels = weight->size[1] * c->groups;
   OL_TRY(check_bias(error, op, arg, p->channels));
-  ol_planes_set(p, l.kernel, l.stride, l.padding, l.dilation);
+  ol_windows_set(p, l.kernel, l.stride, l.padding, l.dilation);
   if (spatial == 2) OL_TRY(expand_axis(error, op, output[0], &p->y));
   return expand_axis(error, op, output[1], &p->x);
 }
@@ -198,16 +198,16 @@ static const void *data_of(const ol_tensor *tensor) {
 
 /* The shape of the images, as the result of a transposed convolution. */
 static ol_shape images_shape(const ol_convolution *c) {
-  ol_planes p = c->planes;
+  ol_windows p = c->planes;
   p.y.out = p.y.size;
   p.x.out = p.x.size;
-  return ol_planes_out(&p, p.channels);
+  return ol_windows_out(&p, p.channels);
 }
 
 static ol_status run_forward(ol_error *error, const ol_convolution *c, bool transpose,
                              const dense *d, ol_tensor **out) {
   ol_tensor *y = NULL;
-  const ol_shape shape = transpose ? images_shape(c) : ol_planes_out(&c->planes, c->out);
+  const ol_shape shape = transpose ? images_shape(c) : ol_windows_out(&c->planes, c->out);
   OL_TRY(ol_tensor_new(error, c->dtype, &shape, &y));
   ol_status status = (transpose ? ol_convolve_back : ol_convolve)(
       error, c, data_of(d->x), data_of(d->w), data_of(d->third), ol_tensor_data(y));
@@ -352,7 +352,8 @@ static const ol_op ops[] = {
       "{ t(2, 3, 9), t(4, 3, 3), t(4), 2, 1, 2 }, "
       "{ t(2, 4, 8), t(6, 2, 3), t(6), { padding = 2, groups = 2 } }, "
       "{ t(2, 2, 9), t(4, 1, 4), { padding = \"same\", groups = 2 } }, "
-      "{ t(7, 2, 3):transpose(1, 3):transpose(1, 2), t(3, 3, 4):transpose(1, 3), t(4, 2):select(2, 1) }, "
+      "{ t(7, 2, 3):transpose(1, 3):transpose(1, 2), t(3, 3, 4):transpose(1, 3), t(4, 2):select(2, "
+      "1) }, "
       "{ t(0, 3, 7), t(4, 3, 3), t(4) } }"),
   CONVOLUTION(
       conv2d,

@@ -29,14 +29,14 @@ static size_t bytes(const work *j, int64_t elements) {
   return (size_t)elements * ol_dtype_size(j->c->dtype);
 }
 
-static bool is_direct(const ol_planes *p) {
+static bool is_direct(const ol_windows *p) {
   const bool unit = p->y.kernel == 1 && p->x.kernel == 1 && p->y.stride == 1 && p->x.stride == 1 &&
                     p->y.padding == 0 && p->x.padding == 0;
   return unit && p->y.out * p->x.out >= FEW_WINDOWS;
 }
 
 static work work_of(const ol_convolution *c) {
-  const ol_planes *p = &c->planes;
+  const ol_windows *p = &c->planes;
   work j = { .c = c, .direct = is_direct(p), .blocks = 1, .parts = 1 };
   j.inner = p->channels / c->groups;
   j.outer = c->out / c->groups;
@@ -104,7 +104,7 @@ static ol_matrix read_panel(const work *j, const ol_tile *tile, int64_t group) {
 
 /* Where row `row` (a channel, as windows are single elements) of the images begins. */
 static ol_matrix direct_columns(const work *j, const ol_tile *tile, const char *x, int64_t row) {
-  const ol_planes *p = &j->c->planes;
+  const ol_windows *p = &j->c->planes;
   const int64_t area = p->y.size * p->x.size;
   const int64_t at = (tile->image * p->channels + row) * area + tile->first;
   return (ol_matrix){ (char *)(uintptr_t)x + bytes(j, at), .row = area, .col = 1 };
@@ -208,7 +208,7 @@ static void back_tile(const work *j, int64_t number, int64_t group, int64_t chan
 
 /* Images of a tile begin with their bias. */
 static void fill_images(const work *j, const ol_tile *tile, int64_t channel, int64_t channels) {
-  const ol_planes *p = &j->c->planes;
+  const ol_windows *p = &j->c->planes;
   const int64_t area = p->y.size * p->x.size;
   for (int64_t i = 0; i < tile->images; i++) {
     const int64_t at = ((tile->image + i) * p->channels + channel) * area;

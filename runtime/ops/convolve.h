@@ -10,7 +10,7 @@
 #include "ops/window.h"
 
 typedef struct ol_convolution {
-  ol_planes planes;
+  ol_windows planes;
   ol_dtype dtype;
   int64_t groups, out; /* out: channels of the result */
 } ol_convolution;

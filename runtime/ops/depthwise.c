@@ -10,7 +10,7 @@ typedef struct tap {
   int64_t top, bottom, left, right, shift;
 } tap;
 
-static tap tap_at(const ol_planes *p, int64_t k) {
+static tap tap_at(const ol_windows *p, int64_t k) {
   const int64_t ky = k / p->x.kernel, kx = k % p->x.kernel;
   tap t = { .shift = ol_axis_shift(&p->y, ky) * p->x.size + ol_axis_shift(&p->x, kx) };
   ol_axis_inside(&p->y, ky, &t.top, &t.bottom);
@@ -26,7 +26,7 @@ static tap tap_at(const ol_planes *p, int64_t k) {
     result_type *out = result + row * p->x.out;
 
 #define DEFINE(suffix, type)                                                                       \
-  OL_KERNEL static void forward_##suffix(const ol_planes *p, const tap *t, type w,                 \
+  OL_KERNEL static void forward_##suffix(const ol_windows *p, const tap *t, type w,                \
                                          const type *image, type *result) {                        \
     EACH_LINE(const type, type)                                                                    \
     if (stride == 1)                                                                               \
@@ -35,7 +35,7 @@ static tap tap_at(const ol_planes *p, int64_t k) {
       OL_APART for (int64_t i = t->left; i < t->right; i++) out[i] += w * in[i * stride];          \
   }                                                                                                \
   }                                                                                                \
-  OL_KERNEL static void back_##suffix(const ol_planes *p, const tap *t, type w, type *image,       \
+  OL_KERNEL static void back_##suffix(const ol_windows *p, const tap *t, type w, type *image,      \
                                       const type *result) {                                        \
     EACH_LINE(type, const type)                                                                    \
     if (stride == 1)                                                                               \
@@ -44,7 +44,7 @@ static tap tap_at(const ol_planes *p, int64_t k) {
       OL_APART for (int64_t i = t->left; i < t->right; i++) in[i * stride] += w * out[i];          \
   }                                                                                                \
   }                                                                                                \
-  OL_KERNEL static void weight_##suffix(const ol_planes *p, const tap *t, const type *image,       \
+  OL_KERNEL static void weight_##suffix(const ol_windows *p, const tap *t, const type *image,      \
                                         const type *result, double *lane) {                        \
     EACH_LINE(const type, const type)                                                              \
     int64_t i = t->left;                                                                           \
@@ -67,14 +67,14 @@ typedef struct job {
 
 static int64_t taps_of(const ol_convolution *c) { return c->planes.y.kernel * c->planes.x.kernel; }
 
-static int64_t area(const ol_planes *p) { return p->y.size * p->x.size; }
+static int64_t area(const ol_windows *p) { return p->y.size * p->x.size; }
 
-static int64_t windows(const ol_planes *p) { return p->y.out * p->x.out; }
+static int64_t windows(const ol_windows *p) { return p->y.out * p->x.out; }
 
 /* Planes of the result from begin to end, counted through all images. */
 static void forward_planes(int64_t begin, int64_t end, void *context) {
   const job *j = context;
-  const ol_planes *p = &j->c->planes;
+  const ol_windows *p = &j->c->planes;
   const int64_t taps = taps_of(j->c), each = j->c->out / p->channels;
   for (int64_t plane = begin; plane < end; plane++) {
     const int64_t image = plane / j->c->out, o = plane % j->c->out;
@@ -93,7 +93,7 @@ static void forward_planes(int64_t begin, int64_t end, void *context) {
 
 /* One plane of an image takes what one plane of the result gives back. */
 static void back_plane(const job *j, int64_t x, int64_t y, int64_t o) {
-  const ol_planes *p = &j->c->planes;
+  const ol_windows *p = &j->c->planes;
   const int64_t taps = taps_of(j->c);
   for (int64_t k = 0; k < taps; k++) {
     const tap t = tap_at(p, k);
@@ -108,7 +108,7 @@ static void back_plane(const job *j, int64_t x, int64_t y, int64_t o) {
 
 static void back_planes(int64_t begin, int64_t end, void *context) {
   const job *j = context;
-  const ol_planes *p = &j->c->planes;
+  const ol_windows *p = &j->c->planes;
   const int64_t each = j->c->out / p->channels;
   for (int64_t plane = begin; plane < end; plane++) /* each one's results lie behind each other */
     for (int64_t m = 0; m < each; m++)
@@ -118,7 +118,7 @@ static void back_planes(int64_t begin, int64_t end, void *context) {
 
 /* The gradient of one weight: of tap k of channel o of the result. */
 static double weight_sum(const job *j, int64_t o, int64_t k) {
-  const ol_planes *p = &j->c->planes;
+  const ol_windows *p = &j->c->planes;
   const int64_t each = j->c->out / p->channels;
   const tap t = tap_at(p, k);
   double lane[LANES] = { 0 };
@@ -160,7 +160,7 @@ void ol_depthwise(const ol_convolution *c, const void *x, const void *w, const v
 
 void ol_depthwise_back(const ol_convolution *c, const void *g, const void *w, const void *bias,
                        void *x) {
-  const ol_planes *p = &c->planes;
+  const ol_windows *p = &c->planes;
   job j = { .c = c, .g = g, .w = w, .to = x };
   ol_fill_channels(c->dtype, p->images, p->channels, area(p), bias, x);
   ol_parallel_for(p->images * p->channels, grain(c, c->out / p->channels), back_planes, &j);

@@ -90,7 +90,7 @@ static void run(const ol_pool *pool, ol_tensor *from, ol_tensor *to, ol_tensor *
 /* Makes the results; backward has indices of its own, which no script can change. */
 static ol_status pool_dense(ol_error *error, ol_call *call, const ol_pool *pool, ol_tensor *x,
                             bool indices) {
-  const ol_shape shape = ol_planes_out(&pool->planes, pool->planes.channels);
+  const ol_shape shape = ol_windows_out(&pool->planes, pool->planes.channels);
   ol_tensor **index = indices ? &call->out[1] : &call->kept[0];
   OL_TRY(ol_tensor_new(error, pool->dtype, &shape, &call->out[0]));
   if (indices || call->recording) OL_TRY(ol_tensor_new(error, OL_I64, &shape, index));
@@ -108,7 +108,7 @@ static ol_status pool_input(ol_error *error, ol_call *call, const ol_pool *pool,
 
 static ol_status make_fixed(ol_error *error, const char *op, const ol_value *arg, int spatial,
                             ol_pool *pool) {
-  ol_planes planes;
+  ol_windows planes;
   int64_t dilation[2];
   OL_TRY(ol_window_list(error, op, "dilation", &arg[DILATION], spatial, 1, 1, dilation));
   OL_TRY(ol_pool_read(error, op, arg, spatial, dilation, arg[CEIL].flag, &planes));
@@ -133,7 +133,7 @@ static ol_status backward(ol_error *error, ol_back *back, int spatial) {
   ol_tensor *g, x = { .dtype = back->dtype[INPUT], .shape = *back->shape[INPUT] };
   ol_tensor *index = back->kept[0];
   ol_pool pool = { .dtype = x.dtype };
-  OL_TRY(ol_planes_of(error, back->op->name, &x, spatial, false, &pool.planes));
+  OL_TRY(ol_windows_of(error, back->op->name, &x, spatial, false, &pool.planes));
   pool.planes.x.out = index->shape.size[index->shape.ndim - 1];
   if (spatial == 2) pool.planes.y.out = index->shape.size[index->shape.ndim - 2];
   OL_TRY(ol_tensor_contiguous(error, back->grad_out[0], &g));

@@ -22,7 +22,7 @@ static ol_span adaptive_span(const ol_axis *axis, int64_t window) {
   return (ol_span){ .first = first, .count = end - first, .extent = end - first };
 }
 
-static ol_status make(ol_error *error, const ol_planes *planes, ol_dtype dtype,
+static ol_status make(ol_error *error, const ol_windows *planes, ol_dtype dtype,
                       ol_span (*span)(const ol_axis *axis, int64_t window), ol_pool *out) {
   const ol_axis *y = &planes->y, *x = &planes->x;
   ol_pool pool = {
@@ -37,15 +37,15 @@ static ol_status make(ol_error *error, const ol_planes *planes, ol_dtype dtype,
   return OL_OK;
 }
 
-ol_status ol_pool_make(ol_error *error, const ol_planes *planes, ol_dtype dtype, ol_pool *out) {
+ol_status ol_pool_make(ol_error *error, const ol_windows *planes, ol_dtype dtype, ol_pool *out) {
   return make(error, planes, dtype, fixed_span, out);
 }
 
 ol_status ol_pool_adaptive(ol_error *error, const char *op, const ol_tensor *x, int spatial,
                            const ol_value *out, ol_pool *pool) {
-  ol_planes planes;
+  ol_windows planes;
   int64_t sizes[2];
-  OL_TRY(ol_planes_of(error, op, x, spatial, true, &planes));
+  OL_TRY(ol_windows_of(error, op, x, spatial, true, &planes));
   OL_TRY(ol_window_list(error, op, "output_size", out, spatial, 0, 1, sizes));
   if (spatial == 2) planes.y.out = sizes[0];
   planes.x.out = sizes[1];
@@ -65,9 +65,9 @@ static ol_status check_padding(ol_error *error, const char *op, const int64_t ke
 }
 
 ol_status ol_pool_read(ol_error *error, const char *op, const ol_value *arg, int spatial,
-                       const int64_t dilation[2], bool ceil, ol_planes *planes) {
+                       const int64_t dilation[2], bool ceil, ol_windows *planes) {
   int64_t kernel[2], stride[2], padding[2];
-  OL_TRY(ol_planes_of(error, op, arg[0].tensor, spatial, true, planes));
+  OL_TRY(ol_windows_of(error, op, arg[0].tensor, spatial, true, planes));
   OL_TRY(ol_window_list(error, op, "kernel_size", &arg[1], spatial, 0, 1, kernel));
   if (kernel[0] == 0) return ol_fail(error, OL_ARGUMENT, "%s: kernel_size is empty", op);
   OL_TRY(ol_window_list(error, op, "stride", &arg[2], spatial, 0, 1, stride));
@@ -75,8 +75,8 @@ ol_status ol_pool_read(ol_error *error, const char *op, const ol_value *arg, int
     if (stride[d] == 0) stride[d] = kernel[d];
   OL_TRY(ol_window_list(error, op, "padding", &arg[3], spatial, 0, 0, padding));
   OL_TRY(check_padding(error, op, kernel, padding, dilation));
-  ol_planes_set(planes, kernel, stride, padding, dilation);
-  return ol_planes_count(error, op, planes, ceil);
+  ol_windows_set(planes, kernel, stride, padding, dilation);
+  return ol_windows_count(error, op, planes, ceil);
 }
 
 int64_t ol_pool_grain(const ol_pool *pool) {

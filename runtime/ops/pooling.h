@@ -11,14 +11,14 @@ typedef struct ol_span {
 } ol_span;
 
 typedef struct ol_pool {
-  ol_planes planes;
+  ol_windows planes;
   ol_dtype dtype;
   int64_t step_y, step_x;
   ol_span *y, *x; /* of each window; x lies behind y in one block */
 } ol_pool;
 
-/* Makes the pool of windows that ol_planes_count has counted; its spans are to be freed. */
-ol_status ol_pool_make(ol_error *error, const ol_planes *planes, ol_dtype dtype, ol_pool *out);
+/* Makes the pool of windows that ol_windows_count has counted; its spans are to be freed. */
+ol_status ol_pool_make(ol_error *error, const ol_windows *planes, ol_dtype dtype, ol_pool *out);
 
 /* Makes the pool that cuts every line into out (an argument: one number, or one for each
  * dimension) windows of nearly the same size, which may overlap by one. */
@@ -30,7 +30,7 @@ void ol_pool_free(ol_pool *pool);
 /* Reads the arguments kernel_size, stride (default: the kernel) and padding, at 1 … 3, into planes
  * of x with that dilation. A window is at most half padding. */
 ol_status ol_pool_read(ol_error *error, const char *op, const ol_value *arg, int spatial,
-                       const int64_t dilation[2], bool ceil, ol_planes *planes);
+                       const int64_t dilation[2], bool ceil, ol_windows *planes);
 
 /* Elements and windows of a plane. */
 static inline int64_t ol_pool_area(const ol_pool *pool) {

@@ -24,8 +24,8 @@ ol_status ol_window_list(ol_error *error, const char *op, const char *name, cons
   return OL_OK;
 }
 
-ol_status ol_planes_of(ol_error *error, const char *op, const ol_tensor *x, int spatial,
-                       bool nonempty, ol_planes *out) {
+ol_status ol_windows_of(ol_error *error, const char *op, const ol_tensor *x, int spatial,
+                        bool nonempty, ol_windows *out) {
   char text[OL_SHAPE_TEXT];
   const ol_shape *shape = &x->shape;
   OL_TRY(ol_reduce_check(error, op, x->dtype, true));
@@ -40,12 +40,12 @@ ol_status ol_planes_of(ol_error *error, const char *op, const ol_tensor *x, int 
       return ol_fail(error, OL_SHAPE, "%s: input %s is empty; only its batch may be", op,
                      ol_shape_text(shape, text));
   const ol_axis unit = { .kernel = 1, .stride = 1, .dilation = 1 };
-  *out = (ol_planes){ .images = batched ? shape->size[0] : 1,
-                      .channels = size[0],
-                      .y = unit,
-                      .x = unit,
-                      .spatial = spatial,
-                      .batched = batched };
+  *out = (ol_windows){ .images = batched ? shape->size[0] : 1,
+                       .channels = size[0],
+                       .y = unit,
+                       .x = unit,
+                       .spatial = spatial,
+                       .batched = batched };
   out->y.size = out->y.out = spatial == 2 ? size[1] : 1;
   out->x.size = out->x.out = size[spatial];
   return OL_OK;
@@ -59,8 +59,8 @@ static void set_axis(ol_axis *axis, int64_t kernel, int64_t stride, int64_t padd
   axis->dilation = dilation;
 }
 
-void ol_planes_set(ol_planes *planes, const int64_t kernel[2], const int64_t stride[2],
-                   const int64_t padding[2], const int64_t dilation[2]) {
+void ol_windows_set(ol_windows *planes, const int64_t kernel[2], const int64_t stride[2],
+                    const int64_t padding[2], const int64_t dilation[2]) {
   if (planes->spatial == 2) set_axis(&planes->y, kernel[0], stride[0], padding[0], dilation[0]);
   set_axis(&planes->x, kernel[1], stride[1], padding[1], dilation[1]);
 }
@@ -73,7 +73,7 @@ static void count(ol_axis *axis, bool ceil) {
   if (ceil && (axis->out - 1) * axis->stride >= axis->size + axis->padding) axis->out--;
 }
 
-ol_status ol_planes_count(ol_error *error, const char *op, ol_planes *planes, bool ceil) {
+ol_status ol_windows_count(ol_error *error, const char *op, ol_windows *planes, bool ceil) {
   const ol_axis *y = &planes->y, *x = &planes->x;
   const long long padded[] = { y->size + 2 * y->padding, x->size + 2 * x->padding };
   const long long kernel[] = { extent(y), extent(x) };
@@ -91,7 +91,7 @@ ol_status ol_planes_count(ol_error *error, const char *op, ol_planes *planes, bo
   return OL_OK;
 }
 
-ol_shape ol_planes_out(const ol_planes *planes, int64_t channels) {
+ol_shape ol_windows_out(const ol_windows *planes, int64_t channels) {
   ol_shape shape = { .ndim = 0 };
   if (planes->batched) shape.size[shape.ndim++] = planes->images;
   shape.size[shape.ndim++] = channels;

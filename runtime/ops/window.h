@@ -12,12 +12,12 @@ typedef struct ol_axis {
 } ol_axis;
 
 /* A tensor (images, channels, y, x); without images where it was given so. */
-typedef struct ol_planes {
+typedef struct ol_windows {
   int64_t images, channels;
   ol_axis y, x;
   int spatial; /* 1: (images, channels, x) */
   bool batched;
-} ol_planes;
+} ol_windows;
 
 #define OL_WINDOW_MOST INT32_MAX /* of kernels, strides, paddings, dilations */
 
@@ -29,19 +29,19 @@ ol_status ol_window_list(ol_error *error, const char *op, const char *name, cons
 /* Reads the shape of x, (images, channels, …) or (channels, …), into out; its axes are windows of
  * one element. Fails for integers and bfloat16, for other numbers of dimensions and, with
  * `nonempty`, where a size other than images is 0. */
-ol_status ol_planes_of(ol_error *error, const char *op, const ol_tensor *x, int spatial,
-                       bool nonempty, ol_planes *out);
+ol_status ol_windows_of(ol_error *error, const char *op, const ol_tensor *x, int spatial,
+                        bool nonempty, ol_windows *out);
 
 /* Sets axis y (0) or x (1) of planes from lists that ol_window_list has read. */
-void ol_planes_set(ol_planes *planes, const int64_t kernel[2], const int64_t stride[2],
-                   const int64_t padding[2], const int64_t dilation[2]);
+void ol_windows_set(ol_windows *planes, const int64_t kernel[2], const int64_t stride[2],
+                    const int64_t padding[2], const int64_t dilation[2]);
 
 /* Counts the windows of each axis; ceil lets the last one hang over the end (not begin beyond it).
  * Fails where the kernel does not fit into the padded input. */
-ol_status ol_planes_count(ol_error *error, const char *op, ol_planes *planes, bool ceil);
+ol_status ol_windows_count(ol_error *error, const char *op, ol_windows *planes, bool ceil);
 
 /* The shape of what has `channels` and a value for each window. */
-ol_shape ol_planes_out(const ol_planes *planes, int64_t channels);
+ol_shape ol_windows_out(const ol_windows *planes, int64_t channels);
 
 /* Where tap of the window 0 lies; negative in the padding. */
 static inline int64_t ol_axis_shift(const ol_axis *axis, int64_t tap) {
