@@ -38,6 +38,7 @@
   X(convolution) \
   X(maxpool) \
   X(avgpool) \
+  X(attention) \
   X(reshape) \
   X(view) \
   X(copies) \

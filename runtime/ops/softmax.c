@@ -13,7 +13,7 @@
 
 enum { LANES = 16, MAX_LANES = 64 };
 
-/* y = x - its maximum, which is returned. */
+/* y = x - its maximum, which is returned; x where that is -inf. */
 #define DEFINE_SHIFT(suffix, type)                                                                 \
   OL_KERNEL static double shift_##suffix(int64_t count, const void *row, void *result) {           \
     const type *x = row;                                                                           \
@@ -27,7 +27,8 @@ enum { LANES = 16, MAX_LANES = 64 };
       for (int k = 0; k < MAX_LANES; k++) max = lane[k] > max ? lane[k] : max;                     \
     }                                                                                              \
     for (int64_t i = whole; i < count; i++) max = x[i] > max ? x[i] : max;                         \
-    OL_APART for (int64_t k = 0; k < count; k++) y[k] = x[k] - max;                                \
+    const type by = max == -INFINITY ? 0 : max;                                                    \
+    OL_APART for (int64_t k = 0; k < count; k++) y[k] = x[k] - by;                                 \
     return max;                                                                                    \
   }
 

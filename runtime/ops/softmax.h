@@ -12,8 +12,8 @@ static inline int64_t ol_exp_rows_at_once(int64_t length) {
 }
 
 /* For each row of x (rows, length): max[r] the greatest element (a row of nothing: -inf), e =
- * exp(x - max), sum[r] the sum of e. x and e are float32 or float64, dense. A row that holds NaN or
- * +inf, or nothing but -inf, gives NaN. */
+ * exp(x - max), sum[r] the sum of e. x and e are float32 or float64, dense; e may be x. A row that
+ * holds NaN or +inf gives NaN, one of nothing but -inf zeros. */
 void ol_exp_rows(ol_dtype dtype, int64_t rows, int64_t length, const void *x, void *e, double *max,
                  double *sum);
 

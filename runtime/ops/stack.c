@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/parallel.h"
-#include "tensor/blas.h"
 
 /* A stack whose batch is the first `batch` dimensions; rows and cols are to be set. */
 static ol_stack over(ol_tensor *tensor, int batch) {
@@ -99,41 +98,33 @@ ol_status ol_stack_fold(ol_error *error, ol_stack *stack) {
   return OL_OK;
 }
 
-typedef struct job {
-  const ol_stack *a, *b;
-  const ol_shape *batch;
-  int64_t a_step[OL_MAX_DIMS], b_step[OL_MAX_DIMS]; /* along batch */
-  double alpha, beta;
-  ol_tensor *c;
-} job;
-
-/* Strides of a stack along the batch that it broadcasts to. */
-static void steps(const ol_stack *stack, const ol_shape *batch, int64_t *step) {
-  int added = batch->ndim - stack->batch.ndim;
-  for (int d = 0; d < batch->ndim; d++)
-    step[d] = d < added || stack->batch.size[d - added] == 1 ? 0 : stack->step[d - added];
-}
-
-static ol_matrix at(const ol_stack *stack, int64_t offset) {
-  int64_t size = (int64_t)ol_dtype_size(stack->tensor->dtype);
+ol_matrix ol_stack_at(const ol_stack *stack, const ol_shape *batch, int64_t position) {
+  int64_t offset = 0, size = (int64_t)ol_dtype_size(stack->tensor->dtype);
+  const int added = batch->ndim - stack->batch.ndim;
+  for (int d = batch->ndim - 1; d >= added; d--) {
+    if (stack->batch.size[d - added] != 1)
+      offset += position % batch->size[d] * stack->step[d - added];
+    position /= batch->size[d];
+  }
   return (ol_matrix){ (char *)ol_tensor_data(stack->tensor) + offset * size, stack->row,
                       stack->col };
 }
+
+typedef struct job {
+  const ol_stack *a, *b;
+  const ol_shape *batch;
+  double alpha, beta;
+  ol_tensor *c;
+} job;
 
 /* The products of positions begin … end-1 of the batch. */
 static void multiply(int64_t begin, int64_t end, void *context) {
   const job *j = context;
   int64_t m = j->a->rows, n = j->b->cols, size = (int64_t)ol_dtype_size(j->c->dtype);
   for (int64_t i = begin; i < end; i++) {
-    int64_t a = 0, b = 0, rest = i;
-    for (int d = j->batch->ndim - 1; d >= 0; d--) {
-      int64_t position = rest % j->batch->size[d];
-      rest /= j->batch->size[d];
-      a += position * j->a_step[d];
-      b += position * j->b_step[d];
-    }
+    ol_matrix a = ol_stack_at(j->a, j->batch, i), b = ol_stack_at(j->b, j->batch, i);
     ol_matrix c = { (char *)ol_tensor_data(j->c) + i * m * n * size, n, 1 };
-    ol_blas_gemm(j->c->dtype, m, n, j->a->cols, j->alpha, at(j->a, a), at(j->b, b), j->beta, c);
+    ol_blas_gemm(j->c->dtype, m, n, j->a->cols, j->alpha, a, b, j->beta, c);
   }
 }
 
@@ -148,18 +139,17 @@ static void run(job *j) {
     ol_parallel_for(count, 1 + (int64_t)(OL_GRAIN / (work + 1)), multiply, j);
 }
 
-static bool readable(const ol_stack *stack) {
-  return ol_blas_accepts(stack->rows, stack->cols, stack->row, stack->col);
+ol_status ol_stack_ready(ol_error *error, ol_stack *stack) {
+  if (ol_blas_accepts(stack->rows, stack->cols, stack->row, stack->col)) return OL_OK;
+  return pack(error, stack);
 }
 
 ol_status ol_stack_multiply(ol_error *error, double alpha, ol_stack *a, ol_stack *b, double beta,
                             const ol_shape *batch, ol_tensor *c) {
   if (c->numel == 0) return OL_OK;
-  if (!readable(a)) OL_TRY(pack(error, a));
-  if (!readable(b)) OL_TRY(pack(error, b));
+  OL_TRY(ol_stack_ready(error, a));
+  OL_TRY(ol_stack_ready(error, b));
   job j = { .a = a, .b = b, .batch = batch, .alpha = alpha, .beta = beta, .c = c };
-  steps(a, batch, j.a_step);
-  steps(b, batch, j.b_step);
   run(&j);
   return OL_OK;
 }

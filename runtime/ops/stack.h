@@ -2,10 +2,11 @@
 #ifndef OL_OPS_STACK_H
 #define OL_OPS_STACK_H
 
+#include "tensor/blas.h"
 #include "tensor/tensor.h"
 
 /* A tensor seen as matrices (rows, cols), one for each position of batch. It borrows the tensor
- * until ol_stack_pack or ol_stack_fold; ol_stack_release drops what they made. */
+ * until ol_stack_ready or ol_stack_fold; ol_stack_release drops what they made. */
 typedef struct ol_stack {
   ol_tensor *tensor;
   ol_tensor *copy; /* a contiguous copy that tensor points to, or NULL */
@@ -29,7 +30,13 @@ ol_stack ol_stack_transposed(ol_stack stack);
 /* Makes one matrix of (batch * rows, cols); copies where the strides do not allow it. */
 ol_status ol_stack_fold(ol_error *error, ol_stack *stack);
 
+/* Copies the matrices where BLAS cannot read them as they lie. */
+ol_status ol_stack_ready(ol_error *error, ol_stack *stack);
+
 void ol_stack_release(ol_stack *stack);
+
+/* The matrix at a row-major position of batch, to which the stack's own batch broadcasts. */
+ol_matrix ol_stack_at(const ol_stack *stack, const ol_shape *batch, int64_t position);
 
 /* c = alpha * a * b + beta * c for each position of batch, to which those of a and b broadcast. c
  * is contiguous, (batch, a.rows, b.cols). Requires a.cols == b.rows and one computing dtype.

@@ -37,12 +37,25 @@ def count_nonzero(self, dim=None, keepdim=False):
 
 def batch_norm(input, running_mean=None, running_var=None, **a):
     return F.batch_norm(input, running_mean, running_var, **a)
+def attention(query, key, value, attn_mask=None, **options):
+    if attn_mask is not None and attn_mask.dtype == torch.uint8: attn_mask = attn_mask.bool()
+    return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
+
+
+def packed_attention(qkv, num_heads, attn_mask=None, is_causal=False):
+    q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(-2, -3) for x in qkv.chunk(3, -1))
+    if attn_mask is not None and is_causal:
+        attn_mask = attn_mask.masked_fill(torch.ones(qkv.shape[-2], qkv.shape[-2]).triu(1).bool(), -torch.inf)
+        is_causal = False
+    return F.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal).transpose(-2, -3).flatten(-2)
 
 
 CASES = {
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
     "kl_div": F.kl_div,
     "batch_norm": batch_norm,
+    "scaled_dot_product_attention": attention,
+    "packed_attention": packed_attention,
     "prod": product,
     "count_nonzero": count_nonzero,
     "argsort": lambda self, **a: torch.argsort(self, **{**a, "stable": True}),
