@@ -14,13 +14,37 @@ def average_of_all(layer):
 def index(dim): return dim - 1 if dim > 0 else dim
 
 
+class CausalSelfAttention(torch.nn.Module):
+    """As nanoGPT has it."""
+
+    def __init__(self, width, heads, bias=True):
+        super().__init__()
+        self.heads = heads
+        self.c_attn = torch.nn.Linear(width, 3 * width, bias=bias)
+        self.c_proj = torch.nn.Linear(width, width, bias=bias)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for y in self.c_attn(x).chunk(3, -1))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(-2, -3).flatten(-2))
+
+
+def with_options(layer, *inputs):
+    """Inputs, then perhaps a table of options; masks of uint8 are PyTorch's of bool."""
+    options = inputs[-1] if isinstance(inputs[-1], dict) else {}
+    options = {k: v.bool() if torch.is_tensor(v) and v.dtype == torch.uint8 else v for k, v in options.items()}
+    return layer(*(x for x in inputs if not isinstance(x, dict)), **options)
+
+
 LAYERS = {
     "Flatten": lambda start_dim=2, end_dim=-1: torch.nn.Flatten(index(start_dim), index(end_dim)),
     "Unflatten": lambda dim, sizes: torch.nn.Unflatten(index(dim), sizes),
     "CosineSimilarity": similarity,
     "BatchNorm1d": average_of_all(torch.nn.BatchNorm1d),
     "BatchNorm2d": average_of_all(torch.nn.BatchNorm2d),
+    "CausalSelfAttention": CausalSelfAttention,
 }
+
 
 def transposed(layer, x, output_size=None):
     return layer(x, [output_size] if isinstance(output_size, int) else output_size)
@@ -29,4 +53,5 @@ def transposed(layer, x, output_size=None):
 CALLS = {
     "ConvTranspose1d": transposed,
     "ConvTranspose2d": transposed,
+    "MultiheadAttention": with_options,
 }

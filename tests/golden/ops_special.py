@@ -37,6 +37,8 @@ def count_nonzero(self, dim=None, keepdim=False):
 
 def batch_norm(input, running_mean=None, running_var=None, **a):
     return F.batch_norm(input, running_mean, running_var, **a)
+
+
 def attention(query, key, value, attn_mask=None, **options):
     if attn_mask is not None and attn_mask.dtype == torch.uint8: attn_mask = attn_mask.bool()
     return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
