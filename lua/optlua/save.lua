@@ -32,9 +32,11 @@ end
 --- once, under the first name in sorted order, and come back under all names. Hugging Face's
 --- transformers want the metadata { format = "pt" }.
 ---
----     optlua.save("/tmp/xy.safetensors", { x = optlua.zeros(2), y = { z = optlua.ones(3) } }, { made = "today" })
----     local tensors, metadata = optlua.load "/tmp/xy.safetensors"
+---     local optlua, path = require "optlua", os.tmpname()
+---     optlua.save(path, { x = optlua.zeros(2), y = { z = optlua.ones(3) } }, { made = "today" })
+---     local tensors, metadata = optlua.load(path)
 ---     print(tensors["y.z"].shape[1], metadata.made) --> 3	today
+---     os.remove(path)
 ---@param path string
 ---@param tensors table<string, optlua.Tensor|table> by name; tables in it give dotted names
 ---@param metadata? table<string, string>

@@ -102,17 +102,18 @@ end
 
 --- Reads a safetensors file into the module's own parameters and buffers. What is missing in the file,
 --- unexpected in it, or differs in shape or dtype is listed in one error, and then nothing is changed.
---- One name of a tied parameter is enough; when several are there they must agree.
+--- One name of a tied parameter is enough; when several are there they must agree. `rename` gives the
+--- module's name for a name in the file: nil: the same, false: it is left out. With strict = false missing
+--- and unexpected names are allowed. `dtype` converts as in optlua.load.
 ---
----     local nn = require("optlua").nn
----     local model = nn.Linear(2, 1)
----     model:save "/tmp/linear.safetensors"
----     model:load("/tmp/linear.safetensors", { rename = function(name) return (name:gsub("^model%.", "")) end })
----     print(#model:load("/tmp/linear.safetensors", { rename = { bias = false }, strict = false }).missing) --> 1
+---     local optlua = require "optlua"
+---     local model, path = optlua.nn.Linear(2, 1), os.tmpname()
+---     optlua.save(path, { ["model.weight"] = optlua.ones(1, 2), ["model.bias"] = optlua.zeros(1) })
+---     model:load(path, { rename = function(name) return (name:gsub("^model%.", "")) end })
+---     print(model(optlua.ones(1, 2)):item()) --> 2.0
+---     os.remove(path)
 ---@param path string
----@param opts? { rename?: function|table, strict?: boolean, dtype?: optlua.dtype|table } rename: the
---- module's name for a name in the file; nil: the same, false: left out. strict = false: missing and
---- unexpected names are allowed. dtype: as in optlua.load
+---@param opts? { rename?: function|table, strict?: boolean, dtype?: optlua.dtype|table }
 ---@return { missing: string[], unexpected: string[] } report
 ---@return table<string, string> metadata
 function methods:load(path, opts)
