@@ -81,44 +81,63 @@ DEFINE_LOG1P_EXP(f64, double)
 OL_FLOATS_VIA(softplus_rows, 1, log1p_exp, BETA_TIMES, SOFTPLUS)
 OL_FLOATS_VIA(softplus_slope, 2, ol_vexp, BETA_TIMES, SOFTPLUS_SLOPE)
 
-/* leaky_relu. s: negative_slope. */
-#define LEAKY(x)          ((x) > 0 ? (x) : (x) * s[0])
-#define LEAKY_SLOPE(g, x) ((x) > 0 ? (g) : (g) * s[0])
-OL_FLOATS(leaky_relu_rows, 1, LEAKY)
-OL_FLOATS(leaky_relu_slope, 2, LEAKY_SLOPE)
-
 /* elu (Clevert et al., 2015). s: alpha. */
-#define BELOW_ZERO(x)      ((x) < 0 ? (x) : 0)
+#define BELOW_ZERO(x)      ((x) > 0 ? 0 : (x)) /* NaN stays NaN */
 #define ELU(x, v)          ((x) > 0 ? (x) : s[0] * (v))
 #define ELU_SLOPE(g, x, v) ((x) > 0 ? (g) : (g) * (s[0] * (v)))
 OL_FLOATS_VIA(elu_rows, 1, ol_vexpm1, BELOW_ZERO, ELU)
 OL_FLOATS_VIA(elu_slope, 2, ol_vexp, BELOW_ZERO, ELU_SLOPE)
 
-/* The numbers that follow self among the parameters. */
-static void read_numbers(const ol_op *op, const ol_value *arg, double s[OL_SCALARS]) {
-  for (int p = 1; op->param[p].name; p++) s[p - 1] = arg[p].number;
-}
+/* celu (Barron, 2017). s: alpha. */
+#define BELOW_ZERO_SCALED(x) ((x) > 0 ? 0 : (x) / s[0])
+OL_FLOATS_VIA(celu_rows, 1, ol_vexpm1, BELOW_ZERO_SCALED, ELU)
+#define CELU_SLOPE(g, x, v) ((x) > 0 ? (g) : (g) * (v))
+OL_FLOATS_VIA(celu_slope, 2, ol_vexp, BELOW_ZERO_SCALED, CELU_SLOPE)
 
-/* Forward and backward of an op of x and numbers, which are the scalars of the rows name_rows of x,
- * and name_slope of (g, x). */
-#define WITH_NUMBERS(name)                                                                         \
-  static ol_status name##_forward(ol_error *error, ol_call *call) {                                \
-    double s[OL_SCALARS] = { 0 };                                                                  \
-    read_numbers(call->op, call->arg, s);                                                          \
-    return ol_map_call(error, call, &name##_rows, 1, s);                                           \
-  }                                                                                                \
-  static ol_status name##_backward(ol_error *error, ol_back *back) {                               \
-    double s[OL_SCALARS] = { 0 };                                                                  \
-    ol_tensor *x[] = { back->grad_out[0], back->arg[0].tensor };                                   \
-    read_numbers(back->op, back->arg, s);                                                          \
-    return ol_map(error, #name, &name##_slope, 2, x, s, &back->grad[0]);                           \
-  }
-WITH_NUMBERS(softplus)
-WITH_NUMBERS(leaky_relu)
-WITH_NUMBERS(elu)
+/* selu (Klambauer et al., 2017), with their constants. */
+#define SELU_SCALE          ((T)1.0507009873554804934193349852946)
+#define SELU_ALPHA          ((T)(1.0507009873554804934193349852946 * 1.6732632423543772848170429916717))
+#define SELU(x, v)          ((x) > 0 ? SELU_SCALE * (x) : SELU_ALPHA * (v))
+#define SELU_SLOPE(g, x, v) ((x) > 0 ? (g) * SELU_SCALE : (g) * (SELU_ALPHA * (v)))
+OL_FLOATS_VIA(selu_rows, 1, ol_vexpm1, BELOW_ZERO, SELU)
+OL_FLOATS_VIA(selu_slope, 2, ol_vexp, BELOW_ZERO, SELU_SLOPE)
+OL_FROM_ARGUMENT(selu)
 
-#define NUMBER(word, value, sentence)                                                              \
-  { word, OL_NUMBER, .optional = true, .preset = value, .doc = sentence }
+/* mish (Misra, 2019): x * tanh(softplus(x)). With e = exp(x) and n = e (e + 2) that is
+ * x n / (n + 2), and the slope n / (n + 2) + 4 x e (e + 1) / (n + 2)². Above 20 tanh is 1. */
+#define BELOW_20(x)         ((x) < 20 ? (x) : 20)
+#define MISH_N(v)           ((v) * ((v) + 2))
+#define MISH_TANH(v)        (MISH_N(v) / (MISH_N(v) + 2))
+#define MISH(x, v)          ((x) * MISH_TANH(v))
+#define MISH_BEND(v)        (4 * ((v) / (MISH_N(v) + 2)) * (((v) + 1) / (MISH_N(v) + 2)))
+#define MISH_SLOPE(g, x, v) ((g) * (MISH_TANH(v) + (x) * MISH_BEND(v)))
+OL_FLOATS_VIA(mish_rows, 1, ol_vexp, BELOW_20, MISH)
+OL_FLOATS_VIA(mish_slope, 2, ol_vexp, BELOW_20, MISH_SLOPE)
+OL_FROM_ARGUMENT(mish)
+
+#define SOFTSIGN(x)          ((x) / (1 + fabs(x)))
+#define SOFTSIGN_SLOPE(g, x) ((g) / ((1 + fabs(x)) * (1 + fabs(x))))
+OL_FLOATS(softsign_rows, 1, SOFTSIGN)
+OL_FLOATS(softsign_slope, 2, SOFTSIGN_SLOPE)
+OL_FROM_ARGUMENT(softsign)
+
+/* logsigmoid: log(1 / (1 + exp(-x))), without overflow. */
+#define MINUS_ABS(x)              (-fabs(x))
+#define LOGSIGMOID(x, v)          (((x) < 0 ? (x) : 0) - (v))
+#define LOGSIGMOID_SLOPE(g, x, v) ((g) / (1 + (v)))
+OL_FLOATS_VIA(logsigmoid_rows, 1, log1p_exp, MINUS_ABS, LOGSIGMOID)
+OL_FLOATS_VIA(logsigmoid_slope, 2, ol_vexp, OL_SAME, LOGSIGMOID_SLOPE)
+OL_FROM_ARGUMENT(logsigmoid)
+
+#define TANHSHRINK(x, v)          ((x) - (v))
+#define TANHSHRINK_SLOPE(g, x, v) ((g) * ((v) * (v)))
+OL_FLOATS_VIA(tanhshrink_rows, 1, ol_vtanh, OL_SAME, TANHSHRINK)
+OL_FLOATS_VIA(tanhshrink_slope, 2, ol_vtanh, OL_SAME, TANHSHRINK_SLOPE)
+OL_FROM_ARGUMENT(tanhshrink)
+
+OL_WITH_NUMBERS(softplus)
+OL_WITH_NUMBERS(elu)
+OL_WITH_NUMBERS(celu)
 
 static const ol_op ops[] = {
   OL_UNARY_OPS(relu, "The larger of each element and 0.", "t", OL_RESULT_SAVED, "-1, 0, 2",
@@ -136,29 +155,22 @@ static const ol_op ops[] = {
                  .doc = "tanh: through tanh(√(2/π) (x + 0.044715 x³))" } },
     .saves = OL_SAVE_ARG(0),
     OL_FUNCTIONS(gelu) },
-  { .name = "softplus",
-    .doc = "log(1 + exp(beta x)) / beta: a smooth relu.",
-    .example = "print(optlua.tensor({ 0, 2 }):softplus()) --> tensor([0.6931, 2.1269])",
-    .samples = "{ { t(3, 4) }, { t() }, { t(0, 3) }, { t(4, 3):t() }, { t(3, 4), 2.5, 1.3 } }",
-    .param = { { "self", OL_TENSOR },
-               NUMBER("beta", 1, "the sharpness"),
-               NUMBER("threshold", 20, "where beta x is above it, the result is x") },
-    .saves = OL_SAVE_ARG(0),
-    OL_FUNCTIONS(softplus) },
-  { .name = "leaky_relu",
-    .doc = "x where it is positive, else negative_slope * x.",
-    .example = "print(optlua.tensor({ -100, 2 }):leaky_relu()) --> tensor([-1.,  2.])",
-    .samples = "{ { t(3, 4) }, { t() }, { t(0, 3) }, { t(4, 3):t() }, { t(3, 4), 0.3 } }",
-    .param = { { "self", OL_TENSOR }, NUMBER("negative_slope", 0.01, "the factor below 0") },
-    .saves = OL_SAVE_ARG(0),
-    OL_FUNCTIONS(leaky_relu) },
-  { .name = "elu",
-    .doc = "x where it is positive, else alpha * (exp(x) - 1).",
-    .example = "print(optlua.tensor({ -1, 2 }):elu()) --> tensor([-0.6321,  2.0000])",
-    .samples = "{ { t(3, 4) }, { t() }, { t(0, 3) }, { t(4, 3):t() }, { t(3, 4), 0.3 } }",
-    .param = { { "self", OL_TENSOR }, NUMBER("alpha", 1, "minus the value far below 0") },
-    .saves = OL_SAVE_ARG(0),
-    OL_FUNCTIONS(elu) },
+  OL_NUMBERED_OP(softplus, "log(1 + exp(beta x)) / beta: a smooth relu.", "2.5, 1.3", "0, 2",
+                 "0.6931, 2.1269", OL_SETTING("beta", 1, "the sharpness"),
+                 OL_SETTING("threshold", 20, "where beta x is above it, the result is x")),
+  OL_NUMBERED_OPS(elu, "x where it is positive, else alpha * (exp(x) - 1).", "0.3", "-1, 2",
+                  "-0.6321,  2.0000", OL_SETTING("alpha", 1, "minus the value far below 0")),
+  OL_NUMBERED_OPS(celu, "x where it is positive, else alpha * (exp(x / alpha) - 1).", "0.3",
+                  "-1, 2", "-0.6321,  2.0000",
+                  OL_SETTING("alpha", 1, "minus the value far below 0")),
+  OL_UNARY_OPS(selu, "1.0507 x where it is positive, else 1.7581 (exp(x) - 1).", "t",
+               OL_ARGUMENT_SAVED, "-1, 2", "-1.1113,  2.1014"),
+  OL_UNARY_OPS(mish, "x * tanh(log(1 + exp(x))).", "t", OL_ARGUMENT_SAVED, "0, 2",
+               "0.0000, 1.9440"),
+  OL_UNARY_OP(softsign, "x / (1 + |x|).", "t", OL_ARGUMENT_SAVED, "-1, 3", "-0.5000,  0.7500"),
+  OL_UNARY_OP(logsigmoid, "log(1 / (1 + exp(-x))).", "t", OL_ARGUMENT_SAVED, "0, 2",
+              "-0.6931, -0.1269"),
+  OL_UNARY_OP(tanhshrink, "x - tanh(x).", "t", OL_ARGUMENT_SAVED, "0, 2", "0.0000, 1.0360"),
   { 0 },
 };
 

@@ -23,6 +23,8 @@
   X(choose) \
   X(dropout) \
   X(activation) \
+  X(piecewise) \
+  X(gate) \
   X(reduce) \
   X(matmul) \
   X(softmax) \

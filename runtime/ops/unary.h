@@ -42,6 +42,53 @@
   OL_UNARY_OP(n, sentence, f, saved, input, output),                                               \
       OL_UNARY_OP_IN_PLACE(n, f, saved, input, output)
 
+/* The numbers that follow self among the parameters, as scalars of rows. */
+static inline void ol_read_numbers(const ol_op *op, const ol_value *arg, double s[OL_SCALARS]) {
+  for (int p = 1; op->param[p].name; p++) s[p - 1] = arg[p].number;
+}
+
+/* name_forward and name_backward of an op of a tensor and numbers, which are the scalars of the
+ * rows name_rows of x and name_slope of (grad_out, x). */
+#define OL_WITH_NUMBERS(name)                                                                      \
+  static ol_status name##_forward(ol_error *error, ol_call *call) {                                \
+    double s[OL_SCALARS] = { 0 };                                                                  \
+    OL_TRY(ol_keep_first(error, call, true));                                                      \
+    ol_read_numbers(call->op, call->arg, s);                                                       \
+    return ol_map_call(error, call, &name##_rows, 1, s);                                           \
+  }                                                                                                \
+  static ol_status name##_backward(ol_error *error, ol_back *back) {                               \
+    double s[OL_SCALARS] = { 0 };                                                                  \
+    ol_tensor *x[] = { back->grad_out[0], ol_first(back) };                                        \
+    ol_read_numbers(back->op, back->arg, s);                                                       \
+    return ol_map(error, #name, &name##_slope, 2, x, s, &back->grad[0]);                           \
+  }
+
+/* A number among the parameters. */
+#define OL_SETTING(word, value, sentence)                                                          \
+  { word, OL_NUMBER, .optional = true, .preset = value, .doc = sentence }
+
+#define OL_NUMBERED_SAMPLES(given)                                                                 \
+  "{ { t(3, 4) }, { t() }, { t(0, 3) }, { t(4, 3):t() }, { t(3, 4):mul(3), " given " } }"
+
+/* The descriptor of such an op n; `given` are numbers for a sample, as text; settings follow. */
+#define OL_NUMBERED_OP(n, sentence, given, input, output, ...)                                     \
+  { .name = #n,                                                                                    \
+    .doc = sentence,                                                                               \
+    .example = "print(optlua.tensor({ " input " }):" #n "()) --> tensor([" output "])",            \
+    .samples = OL_NUMBERED_SAMPLES(given),                                                         \
+    .saves = OL_SAVE_ARG(0),                                                                       \
+    .param = { { "self", OL_TENSOR }, __VA_ARGS__ },                                               \
+    OL_FUNCTIONS(n) }
+
+/* The same and its form in place, n_, which keeps a copy of what it overwrites for backward. */
+#define OL_NUMBERED_OPS(n, sentence, given, input, output, ...)                                    \
+  OL_NUMBERED_OP(n, sentence, given, input, output, __VA_ARGS__), {                                \
+    .name = #n "_", .doc = #n ", in place.",                                                       \
+    .example = "print(optlua.tensor({ " input " }):" #n "_()) --> tensor([" output "])",           \
+    .samples = OL_NUMBERED_SAMPLES(given), .flags = OL_OP_INPLACE,                                 \
+    .param = { { "self", OL_TENSOR }, __VA_ARGS__ }, OL_FUNCTIONS(n)                               \
+  }
+
 #define OL_ARGUMENT_SAVED OL_SAVE_ARG(0)
 #define OL_RESULT_SAVED   OL_SAVE_OUT(0)
 #define OL_NOTHING_SAVED  0

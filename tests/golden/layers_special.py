@@ -36,7 +36,11 @@ def with_options(layer, *inputs):
     return layer(*(x for x in inputs if not isinstance(x, dict)), **options)
 
 
+def along(layer): return lambda dim=-1: layer(index(dim))
+
+
 LAYERS = {
+    **{name: along(getattr(torch.nn, name)) for name in ("Softmax", "LogSoftmax", "Softmin", "GLU")},
     "Flatten": lambda start_dim=2, end_dim=-1: torch.nn.Flatten(index(start_dim), index(end_dim)),
     "Unflatten": lambda dim, sizes: torch.nn.Unflatten(index(dim), sizes),
     "CosineSimilarity": similarity,

@@ -52,7 +52,13 @@ def packed_attention(qkv, num_heads, attn_mask=None, is_causal=False):
     return F.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal).transpose(-2, -3).flatten(-2)
 
 
+# PyTorch rounds 1 / alpha and 1 / 6 to float32 in the gradients of float64.
+def celu(self, alpha=1): return self.clamp(min=0) + (alpha * torch.expm1(self / alpha)).clamp(max=0)
+def hardsigmoid(self): return (self + 3).clamp(0, 6) / 6
+
+
 CASES = {
+    "celu": celu, "celu_": celu, "hardsigmoid": hardsigmoid, "hardsigmoid_": hardsigmoid,
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
     "kl_div": F.kl_div,
     "batch_norm": batch_norm,
@@ -72,7 +78,8 @@ CASES = {
     "minimum": lambda self, other: torch.minimum(self, tensor(other, self)),
     "clamp": bounds,
     "clamp_": bounds,
-    "silu_": lambda self: F.silu(self),
+    **{name + "_": lambda self, run=getattr(F, name), **a: run(self, **a) for name in (
+        "silu", "mish", "elu", "selu", "leaky_relu", "hardtanh", "relu6", "hardswish", "threshold")},
     "view": lambda self, shape: self.view(shape),
     "movedim": lambda self, source, destination: torch.movedim(self, tuple(source), tuple(destination)),
     "expand": lambda self, **a: self.expand(*a.values()),

@@ -9,8 +9,11 @@ local signature = require "optlua.signature"
 local functional = {}
 
 for _, name in ipairs {
-  "linear", "relu", "gelu", "tanh", "sigmoid", "silu", "softplus", "leaky_relu", "elu", "softmax",
-  "log_softmax", "dropout", "layer_norm", "batch_norm", "embedding", "one_hot", "cross_entropy", "nll_loss", "mse_loss",
+  "relu", "relu_", "relu6", "leaky_relu", "leaky_relu_", "elu", "elu_", "celu", "celu_", "selu", "selu_", "prelu",
+  "tanh", "sigmoid", "logsigmoid", "silu", "mish", "gelu", "glu", "softplus", "softsign", "softmax", "log_softmax",
+  "hardtanh", "hardtanh_", "hardsigmoid", "hardswish", "hardshrink", "softshrink", "tanhshrink", "threshold",
+  "threshold_", "linear", "dropout", "layer_norm", "batch_norm", "embedding", "one_hot",
+  "cross_entropy", "nll_loss", "mse_loss",
   "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
   "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d",
   "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
@@ -18,6 +21,12 @@ for _, name in ipairs {
 } do
   functional[name] = optlua[name]
 end
+
+--- softmax of -x along a dimension.
+---@param x optlua.Tensor
+---@param dim integer
+---@return optlua.Tensor
+function functional.softmin(x, dim) return optlua.softmax(-x, dim) end
 
 --- A function of the tensors of a measure and its options.
 local function checked(name, entry)
