@@ -1,6 +1,7 @@
 --- activation: nonlinearities as layers.
 local optlua = require "optlua"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
 local elementwise = "{ %s, t(3, 4) }, { %s, t(4, 3):t() }, { %s, t(0, 3) }"
 
@@ -15,15 +16,16 @@ local elementwise = "{ %s, t(3, 4) }, { %s, t(4, 3):t() }, { %s, t(0, 3) }"
 ---@return table class
 local function layer(name, op, form)
   form = form or {}
-  local class, names, schema = module.class(name), {}, {}
-  for k, argument in ipairs(form.arguments or {}) do names[k], schema[argument[1]] = argument[1], argument[2] end
-  local count, first, second = #names, names[1], names[2]
-  if form.in_place then names[count + 1], schema.inplace = "inplace", false end
+  local class, list = module.class(name), table.move(form.arguments or {}, 1, 2, 1, {})
+  local count, first, second = #list, list[1] and list[1][1], list[2] and list[2][1]
+  if form.in_place then list[count + 1] = { "inplace", false } end
+  local read = signature.reader("nn." .. name, list)
   local plain, over = optlua[op], form.in_place and optlua[op .. "_"]
   class.samples = form.samples or elementwise:gsub("%%s", { ["%s"] = form.given or "{}" })
 
   function class:init(...)
-    for key, value in pairs(module.positional("nn." .. name, names, schema, ...)) do self[key] = value end
+    local values = { read(...) }
+    for k, argument in ipairs(list) do self[argument[1]] = values[k] end
   end
 
   function class:forward(x)
@@ -35,8 +37,8 @@ local function layer(name, op, form)
   function class:extra_repr()
     local words = {}
     for k = 1, count do
-      words[k] = ("%s=%s"):format(names[k], type(self[names[k]]) == "number" and ("%.14g"):format(self[names[k]])
-        or ("'%s'"):format(self[names[k]]))
+      local value = self[list[k][1]]
+      words[k] = (type(value) == "number" and "%s=%.14g" or "%s='%s'"):format(list[k][1], value)
     end
     if self.inplace then words[#words + 1] = "inplace=true" end
     return table.concat(words, ", ")
@@ -194,12 +196,14 @@ PReLU.samples = [[
   { {}, t(3, 4) }, { { 3, 0.5 }, t(2, 3, 4) }, { { 4 }, t(4, 3):t() }, { { 3 }, t(0, 3) },
 ]]
 
+local read_prelu = signature.reader("nn.PReLU",
+  { { "num_parameters", { default = 1, integer = true, min = 1 } }, number("init", 0.25), { "dtype", "float32" } })
+
 ---@param ... number|table num_parameters = 1, init = 0.25; or a table of them and of dtype
 function PReLU:init(...)
-  local opts = module.positional("nn.PReLU", { "num_parameters", "init" },
-    { num_parameters = { default = 1, integer = true, min = 1 }, init = 0.25, dtype = "float32" }, ...)
-  self.num_parameters = opts.num_parameters
-  self.weight = module.Parameter(optlua.full({ opts.num_parameters }, opts.init, { dtype = opts.dtype }))
+  local count, init, dtype = read_prelu(...)
+  self.num_parameters = count
+  self.weight = module.Parameter(optlua.full({ count }, init, { dtype = dtype }))
 end
 
 function PReLU:forward(x) return optlua.prelu(x, self.weight) end

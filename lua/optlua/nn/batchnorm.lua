@@ -1,6 +1,8 @@
 --- batchnorm: layers that standardise each channel over a batch.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
 --- What batch norms have in common (Ioffe & Szegedy, 2015): each channel of the input, dimension 2, is
 --- standardised over all others, then scaled and shifted. Training uses the statistics of the batch and
@@ -16,40 +18,28 @@ local module = require "optlua.nn.module"
 local BatchNorm = module.class "BatchNorm"
 BatchNorm.role = "norm"
 
-local by_position = { "eps", "momentum", "affine", "track_running_stats" }
-
-local function schema(defaults)
-  return {
-    eps = { default = 1e-5, min = 0 }, momentum = { default = 0.1, type = "number|boolean" },
-    affine = defaults.affine, track_running_stats = defaults.track_running_stats, bias = true, dtype = "float32",
-  }
-end
-
---- Makes what the options ask for.
-local function build(self, opts)
-  local function filled(fill) return fill({ self.num_features }, { dtype = opts.dtype }) end
-  if opts.momentum == true then error(("nn.%s: momentum: a number, or false for the average of all batches")
-    :format(self:type()), 4) end
-  self.eps = opts.eps
-  self.momentum = opts.momentum
-  self.track_running_stats = opts.track_running_stats
-  if opts.affine then self.weight = module.Parameter(filled(optlua.ones)) end
-  if opts.affine and opts.bias then self.bias = module.Parameter(filled(optlua.zeros)) end
-  if not opts.track_running_stats then return end
-  self:register_buffer("running_mean", filled(optlua.zeros))
-  self:register_buffer("running_var", filled(optlua.ones))
-  self:register_buffer("num_batches_tracked", optlua.tensor(0, { dtype = "int64" }))
-end
-
-local options = schema { affine = true, track_running_stats = true }
-
+local list = {
+  { "eps", { default = 1e-5, min = 0 } }, { "momentum", { default = 0.1, type = "number|boolean" } },
+  { "affine", true }, { "track_running_stats", true }, { "dtype", "float32" }, { "bias", true },
+}
 ---@param num_features integer
 ---@param ... number|boolean|table eps, momentum, affine, track_running_stats; or a table of them, of `bias` and
 --- `dtype`. momentum = false: running statistics are the average of all batches
 function BatchNorm:init(num_features, ...)
   local name = "nn." .. self:type()
   self.num_features = module.argument(name, "num_features", num_features, module.size)
-  build(self, module.positional(name, by_position, options, ...))
+  local eps, momentum, affine, track, dtype, bias = self.read(...)
+  if momentum == true then blame(name .. ": momentum: expected a number, or false for the average of all batches") end
+  local function filled(fill) return fill({ self.num_features }, { dtype = dtype }) end
+  self.eps = eps
+  self.momentum = momentum
+  self.track_running_stats = track
+  if affine then self.weight = module.Parameter(filled(optlua.ones)) end
+  if affine and bias then self.bias = module.Parameter(filled(optlua.zeros)) end
+  if not track then return end
+  self:register_buffer("running_mean", filled(optlua.zeros))
+  self:register_buffer("running_var", filled(optlua.ones))
+  self:register_buffer("num_batches_tracked", optlua.tensor(0, { dtype = "int64" }))
 end
 
 --- Sets running statistics to mean 0 and variance 1, of no batch.
@@ -64,8 +54,8 @@ end
 local function check_dims(self, x)
   local dims = self.dims
   if dims and x.ndim ~= dims[1] and x.ndim ~= dims[2] then
-    error(("nn.%s: an input of %s dimensions is expected, got shape (%s)"):format(self:type(),
-      table.concat(dims, " or "), table.concat(x.shape, ", ")), 4)
+    blame(("nn.%s: an input of %s dimensions is expected, got shape (%s)"):format(self:type(),
+      table.concat(dims, " or "), table.concat(x.shape, ", ")))
   end
 end
 
@@ -93,6 +83,7 @@ end
 --- BatchNorm of (N, C) or (N, C, L).
 ---@class nn.BatchNorm1d: nn.BatchNorm
 local BatchNorm1d = module.class("BatchNorm1d", BatchNorm)
+BatchNorm1d.read = signature.reader("nn.BatchNorm1d", list)
 BatchNorm1d.dims = { 2, 3 }
 BatchNorm1d.samples = [[
   { { 3 }, t(4, 3) },
@@ -109,6 +100,7 @@ BatchNorm1d.samples = [[
 --- BatchNorm of (N, C, H, W).
 ---@class nn.BatchNorm2d: nn.BatchNorm
 local BatchNorm2d = module.class("BatchNorm2d", BatchNorm)
+BatchNorm2d.read = signature.reader("nn.BatchNorm2d", list)
 BatchNorm2d.dims = { 4 }
 BatchNorm2d.samples = [[
   { { 3 }, t(2, 3, 2, 3) },

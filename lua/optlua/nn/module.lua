@@ -254,24 +254,8 @@ local function check_options(what, given, schema) return options.check(what, giv
 --- Checks one argument of a layer in its init; errors point at the line that makes the layer.
 local function check_argument(what, name, value, entry) return options.argument(what, name, value, entry, 4) end
 
---- Checks options that may be given by position too: values in the order of `names`, and then a table.
-local function check_positional(what, names, schema, ...)
-  local count, given = select("#", ...), {}
-  for k, value in pairs { ... } do
-    if k == count and type(value) == "table" and not kinds.of(value) then
-      for name, option in pairs(value) do given[name] = option end
-    elseif names[k] then
-      given[names[k]] = value
-    else
-      error(("%s: too many arguments; after %s comes a table of options"):format(what, table.concat(names, ", ")), 4)
-    end
-  end
-  return options.check(what, given, schema, 4)
-end
-
 return {
   options = check_options,
-  positional = check_positional,
   argument = check_argument,
   size = { required = true, type = "integer", min = 0 }, -- a number of features, rows …
   Module = Module,
