@@ -31,6 +31,7 @@
   X(crossentropy) \
   X(loss) \
   X(likelihood) \
+  X(ctc) \
   X(variance) \
   X(vectornorm) \
   X(peak) \

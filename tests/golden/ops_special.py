@@ -61,6 +61,7 @@ CASES = {
     "celu": celu, "celu_": celu, "hardsigmoid": hardsigmoid, "hardsigmoid_": hardsigmoid,
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
     "kl_div": F.kl_div,
+    "ctc_loss": F.ctc_loss,
     "batch_norm": batch_norm,
     "scaled_dot_product_attention": attention,
     "packed_attention": packed_attention,

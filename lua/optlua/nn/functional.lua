@@ -34,7 +34,8 @@ local function checked(name, entry)
   return function(...)
     local tensors = { ... }
     for k, input in ipairs(entry.inputs) do
-      if not optlua.is_tensor(tensors[k]) and not (input == "var" and type(tensors[k]) == "number") then
+      local also = entry.also and entry.also[input] or ""
+      if not optlua.is_tensor(tensors[k]) and not also:find(type(tensors[k]), 1, true) then
         blame(("%s: %s: tensor expected, got %s"):format(name, input, type(tensors[k])))
       end
     end

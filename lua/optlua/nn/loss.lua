@@ -243,6 +243,23 @@ GaussianNLLLoss.samples = [[
   { { { eps = 0.5 } }, t(2, 3), c(2, 3), p(2, 3), without_differences = "a variance below eps keeps its gradient" },
 ]]
 
+--- Connectionist temporal classification (Graves et al., 2006): minus the log-probability of all ways to
+--- emit the targets in order, with repeats and blanks between. Takes log-probabilities (T, N, C) or (T, C),
+--- targets (N, S), (S), or those of all samples in a row, and how many steps and targets of each sample
+--- count. Options: blank (0), zero_infinity (samples that cannot be emitted count 0), reduction; the mean
+--- divides each loss by the length of its target first.
+---@class nn.CTCLoss: nn.Module
+---@overload fun(opts?: { blank?: integer, zero_infinity?: boolean, reduction?: string }): nn.CTCLoss
+local CTCLoss = measured("CTCLoss", measure.ctc_loss)
+
+CTCLoss.samples = [[
+  { {}, t(5, 2, 4):log_softmax(3), i({ 2, 2 }, 3) + 1, { 5, 4 }, { 2, 1 },
+    without_differences = "the gradient is that behind log_softmax; see ctc_spec" },
+  { { { blank = 2, reduction = "none", zero_infinity = true } }, t(2, 3, 3):log_softmax(3), i({ 6 }, 2), { 2, 2, 1 },
+    { 2, 1, 3 }, without_differences = "as above" },
+  { { { reduction = "sum" } }, t(5, 4):log_softmax(2), i({ 2 }, 3) + 1, { 5 }, { 2 }, without_differences = "as above" },
+]]
+
 return {
   CrossEntropyLoss = CrossEntropyLoss,
   NLLLoss = NLLLoss,
@@ -259,4 +276,5 @@ return {
   HingeEmbeddingLoss = HingeEmbeddingLoss,
   PoissonNLLLoss = PoissonNLLLoss,
   GaussianNLLLoss = GaussianNLLLoss,
+  CTCLoss = CTCLoss,
 }

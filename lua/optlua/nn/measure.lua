@@ -1,7 +1,8 @@
 --- measure: similarities and losses that are a few ops of Lua: the functions, and what they take.
 ---
---- `measure.NAME` is { inputs, options, run }: the names of its tensors, its options as { name,
---- description } in PyTorch's order, and the function of both by position, which checks nothing.
+--- `measure.NAME` is { inputs, options, run, also }: the names of its tensors, its options as { name,
+--- description } in PyTorch's order, the function of both by position, which checks nothing, and what
+--- else than a tensor an input may be, by its name.
 --- nn.functional makes checked functions of them, and loss.lua layers.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
@@ -129,11 +130,30 @@ end
 --- target)² / var); full: with the constant ½ log 2π.
 measure.gaussian_nll_loss = {
   inputs = { "input", "target", "var" },
+  also = { var = "number" },
   options = { { "full", false }, number("eps", 1e-6, positive), reduction },
   run = function(input, target, var, full, eps, how)
     var = variance(input, var, eps)
     local loss = (var:log() + (input - target):square() / var) * 0.5
     return reduce(full and loss + 0.5 * math.log(2 * math.pi) or loss, how)
+  end,
+}
+
+local function integers(value)
+  if optlua.is_tensor(value) then return value end
+  return optlua.tensor(value, { dtype = "int64" })
+end
+
+--- Connectionist temporal classification (Graves et al., 2006) of log-probabilities (T, N, C) or (T, C),
+--- and targets (N, S), (S), or those of all samples in a row: classes from 0, without blanks. Lengths are
+--- (N): tensors, lists, or one number for a sample alone. See optlua.ctc_loss.
+measure.ctc_loss = {
+  inputs = { "log_probs", "targets", "input_lengths", "target_lengths" },
+  also = { input_lengths = "number|table", target_lengths = "number|table" },
+  options = { { "blank", { default = 0, integer = true, min = 0 } }, reduction, { "zero_infinity", false } },
+  run = function(log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity)
+    return optlua.ctc_loss(log_probs, targets, integers(input_lengths), integers(target_lengths), blank, how,
+      zero_infinity)
   end,
 }
 
