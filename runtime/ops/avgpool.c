@@ -99,8 +99,8 @@ static ol_status make_job(ol_error *error, const char *op, ol_tensor *x, const o
   ol_windows planes;
   *j = (job){ .pool = pool };
   if (adaptive) return ol_pool_adaptive(error, op, x, spatial, &args[SIZE], pool);
-  ol_value arg[OL_MAX_PARAMS];
-  memcpy(arg, args, sizeof arg);
+  ol_value arg[DIVISOR + 1];
+  memcpy(arg, args, (size_t)(spatial == 1 ? DIVISOR : DIVISOR + 1) * sizeof *arg);
   arg[INPUT].tensor = x;
   j->padded = arg[INCLUDE_PAD].flag;
   OL_TRY(read_divisor(error, op, arg, spatial, &j->divisor));

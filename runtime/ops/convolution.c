@@ -1,5 +1,8 @@
 /* convolution: correlation of images with windows of weights, and its transpose (Dumoulin and
  * Visin, 2016, "A guide to convolution arithmetic for deep learning"). */
+#include <string.h>
+
+#include "autograd/node.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "ops/convolve.h"
@@ -262,7 +265,7 @@ static ol_status read_again(ol_error *error, const ol_back *back, int spatial, b
   ol_value arg[OL_MAX_PARAMS];
   ol_tensor like[2] = { { .dtype = back->dtype[INPUT], .shape = *back->shape[INPUT] },
                         { .dtype = back->dtype[WEIGHT], .shape = *back->shape[WEIGHT] } };
-  for (int i = 0; i < OL_MAX_PARAMS; i++) arg[i] = back->arg[i];
+  memcpy(arg, back->arg, (size_t)ol_op_params(back->op) * sizeof *arg);
   arg[INPUT].tensor = &like[0];
   arg[WEIGHT].tensor = &like[1];
   arg[BIAS].tensor = NULL;
