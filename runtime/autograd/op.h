@@ -23,8 +23,9 @@ typedef enum ol_kind {
   OL_DATA,    /* integer               an integer that is data: a count, a size, a class */
   OL_INDEX,   /* integer               a dimension or position: typed from 1, here from 0;
                                        negative from the end */
-  OL_SIZES,   /* list                  integers that are data: a shape; or, where there are .choices, one
-                                       of those words: ndim is then -1 less its position */
+  OL_SIZES,   /* list                  integers that are data: a shape; or, where there are
+                                       .choices, one of those words: ndim is then -1 less its
+                                       position */
   OL_DIMS,    /* list                  dimensions, as OL_INDEX; one may be given without {} */
   OL_FLAG,    /* flag                  true or false */
   OL_TYPE,    /* dtype                 a dtype by its name */
