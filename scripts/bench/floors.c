@@ -3,6 +3,7 @@
 #include <cblas.h>
 #include <lauxlib.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/parallel.h"
 #include "tensor/tensor.h"
@@ -109,6 +110,47 @@ static int forward_products(lua_State *L) {
   return 0;
 }
 
+/* multiply(size, times): square matrices. */
+static int multiply(lua_State *L) {
+  static float *block;
+  static int last;
+  int size = (int)luaL_checkinteger(L, 1);
+  if (size > last) {
+    free(block);
+    block = calloc(3 * (size_t)size * (size_t)size, sizeof *block);
+    last = block ? size : 0;
+    if (!block) return luaL_error(L, "floors: out of memory");
+  }
+  float *a = block, *b = a + size * size, *c = b + size * size;
+  for (lua_Integer i = luaL_checkinteger(L, 2); i > 0; i--) gemm(0, 0, size, size, size, a, b, c);
+  return 0;
+}
+
+/* move(bytes, times): half of the bytes are read, and the other half written. */
+OL_KERNEL static void move_chunk(float *to, const float *from, lua_Integer n) {
+  OL_APART for (lua_Integer i = 0; i < n; i++) to[i] = from[i] + 1;
+}
+
+static int move(lua_State *L) {
+  static float *block;
+  static lua_Integer last;
+  lua_Integer n = luaL_checkinteger(L, 1) / 8;
+  if (n > last) {
+    free(block);
+    block = calloc(2 * (size_t)n, sizeof *block);
+    last = block ? n : 0;
+    if (!block) return luaL_error(L, "floors: out of memory");
+  }
+  for (lua_Integer k = luaL_checkinteger(L, 2); k > 0; k--) {
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (n >= CHUNK)
+#endif
+    for (lua_Integer i = 0; i < n; i += CHUNK)
+      move_chunk(block + i, block + last + i, n - i < CHUNK ? n - i : CHUNK);
+  }
+  return 0;
+}
+
 /* call(): an empty C function. */
 static int call(lua_State *L) {
   (void)L;
@@ -123,6 +165,8 @@ int luaopen_floors(lua_State *L) {
                                         { "adamw", adamw },
                                         { "step_products", step_products },
                                         { "forward_products", forward_products },
+                                        { "multiply", multiply },
+                                        { "move", move },
                                         { "call", call },
                                         { NULL, NULL } };
   luaL_newmetatable(L, "floors.arrays");

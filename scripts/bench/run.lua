@@ -1,9 +1,12 @@
 -- The benchmarks: each line is a floor, measured in the same run, and what optlua takes, as medians of
 -- interleaved rounds.
---   make bench                     (QUICK=1: without the arrays of 124 million elements)
+--   make bench
+--   QUICK=1 make bench                     without arrays of 124 million elements, and fewer rounds of layers
+--   PEER_PYTHON=bin/python make bench      layers beside PyTorch's, from a Python that has torch
 package.path = arg[0]:match "^(.*)[/\\]" .. "/?.lua;" .. package.path
 local optlua = require "optlua"
 local floors = require "floors"
+local layers = require "layers"
 local timing = require "timing"
 local nn, optim = optlua.nn, optlua.optim
 
@@ -114,6 +117,9 @@ local function training_step()
 end
 
 local function start_up()
+for _, threads in ipairs { 2, 1 } do
+  layers.run(threads, nil, os.getenv "QUICK" and { rounds = 3, seconds = 0.02 } or { rounds = 7 })
+end
   local program = os.getenv "OPTLUA" or "build/optlua"
   timing.report("start", {
     { "lua5.4", times(function() os.execute "lua5.4 -e ''" end) },
@@ -141,3 +147,6 @@ tracing()
 addition()
 training_step()
 start_up()
+for _, threads in ipairs { 2, 1 } do
+  layers.run(threads, nil, os.getenv "QUICK" and { rounds = 3, seconds = 0.02 } or { rounds = 7 })
+end

@@ -1,7 +1,7 @@
 -- timing: medians of interleaved runs, and their ratios.
 local clock = require("optlua.core").hidden.clock
 
-local timing = {}
+local timing = { clock = clock }
 
 local function median(list)
   table.sort(list)
@@ -9,20 +9,26 @@ local function median(list)
   return n % 2 == 1 and list[n // 2 + 1] or (list[n // 2] + list[n // 2 + 1]) / 2
 end
 
+--- Seconds that fn(calls) takes, or those that it returns.
+local function seconds_of(fn, calls)
+  local start = clock()
+  local own = fn(calls)
+  return own or clock() - start
+end
+
 --- How many calls last about `seconds`.
 local function calls_for(fn, seconds)
   fn(1)
   local calls = 1
   while true do
-    local start = clock()
-    fn(calls)
-    local elapsed = clock() - start
+    local elapsed = seconds_of(fn, calls)
     if elapsed >= seconds / 4 then return math.max(1, math.floor(calls * seconds / elapsed)) end
     calls = calls * 4
   end
 end
 
---- Times contenders in turn, round after round: { { name, fn }, … }, where fn(n) does the work n times.
+--- Times contenders in turn, round after round: { { name, fn }, … }, where fn(n) does the work n times. A
+--- contender that works elsewhere returns how many seconds it took.
 ---@param contenders table[]
 ---@param opts? { rounds?: integer, seconds?: number } default 9 rounds of 0.05 s each
 ---@return number[] seconds of one call, the median, for each contender
@@ -35,9 +41,7 @@ function timing.interleaved(contenders, opts)
   for round = 1, rounds do
     for k, contender in ipairs(contenders) do
       collectgarbage()
-      local start = clock()
-      contender[2](calls[k])
-      times[k][round] = (clock() - start) / calls[k]
+      times[k][round] = seconds_of(contender[2], calls[k]) / calls[k]
     end
   end
   local medians = {}
