@@ -113,11 +113,11 @@ local function floor_of(kind, amount)
   if kind == "bytes" then return function(n) floors.move(amount, n) end end
   local size = 512
   return function(n)
-    local products = n * amount / (2 * size ^ 3)
-    local whole = math.ceil(products)
+    local wanted = n * amount / (2 * size ^ 3)
+    local whole = math.ceil(wanted)
     local start = timing.clock()
     floors.multiply(size, whole)
-    return (timing.clock() - start) * products / whole
+    return (timing.clock() - start) * wanted / whole
   end
 end
 

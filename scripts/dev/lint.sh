@@ -12,17 +12,18 @@ check() {
   title=$1; shift
   if xargs -P "$(nproc)" -n 8 "$@"; then echo "lint: $title: fine"; else
     echo "lint: $title: FAILED" >&2
-    status=1
+    return 1
   fi
 }
 
+# Each end of a pipe is a process of its own: only its status comes back.
 # shellcheck disable=SC2086
 {
-  echo "$sources" | check gcc gcc -fsyntax-only -Itests/c $FLAGS -fopenmp
-  echo "$sources" | check clang clang -fsyntax-only -Itests/c $FLAGS
-  echo "$sources $headers" | check clang-format clang-format-19 --dry-run -Werror
-  find lua scripts tests -name '*.lua' | check luacheck -n 1000 luacheck -q --no-color
-  find scripts -name '*.sh' -o -name setup | check 'shell syntax' -n 1 sh -n
-  echo .ci/run | check 'shell syntax of CI' bash -n
+  echo "$sources" | check gcc gcc -fsyntax-only -Itests/c $FLAGS -fopenmp || status=1
+  echo "$sources" | check clang clang -fsyntax-only -Itests/c $FLAGS || status=1
+  echo "$sources $headers" | check clang-format clang-format-19 --dry-run -Werror || status=1
+  find lua scripts tests -name '*.lua' | check luacheck -n 1000 luacheck -q --no-color || status=1
+  find scripts -name '*.sh' -o -name setup | check 'shell syntax' -n 1 sh -n || status=1
+  echo .ci/run | check 'shell syntax of CI' bash -n || status=1
 }
 exit $status
