@@ -28,7 +28,7 @@ local list = {
 function BatchNorm:init(num_features, ...)
   local name = "nn." .. self:type()
   self.num_features = module.argument(name, "num_features", num_features, module.size)
-  local eps, momentum, affine, track, dtype, bias = self.read(...)
+  local eps, momentum, affine, track, dtype, bias = self._read(...)
   if momentum == true then blame(name .. ": momentum: expected a number, or false for the average of all batches") end
   local function filled(fill) return fill({ self.num_features }, { dtype = dtype }) end
   self.eps = eps
@@ -83,7 +83,7 @@ end
 --- BatchNorm of (N, C) or (N, C, L).
 ---@class nn.BatchNorm1d: nn.BatchNorm
 local BatchNorm1d = module.class("BatchNorm1d", BatchNorm)
-BatchNorm1d.read = signature.reader("nn.BatchNorm1d", list)
+BatchNorm1d._read = signature.reader("nn.BatchNorm1d", list)
 BatchNorm1d.dims = { 2, 3 }
 BatchNorm1d.samples = [[
   { { 3 }, t(4, 3) },
@@ -100,7 +100,7 @@ BatchNorm1d.samples = [[
 --- BatchNorm of (N, C, H, W).
 ---@class nn.BatchNorm2d: nn.BatchNorm
 local BatchNorm2d = module.class("BatchNorm2d", BatchNorm)
-BatchNorm2d.read = signature.reader("nn.BatchNorm2d", list)
+BatchNorm2d._read = signature.reader("nn.BatchNorm2d", list)
 BatchNorm2d.dims = { 4 }
 BatchNorm2d.samples = [[
   { { 3 }, t(2, 3, 2, 3) },
