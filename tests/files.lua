@@ -101,14 +101,15 @@ function files.fuzz(bytes, rounds, read)
   return succeeded
 end
 
---- Lets each allocation of fn() fail in turn until it succeeds; returns how many there were.
-function files.fail_allocations(fn)
+--- Lets each allocation of fn() fail in turn, or if persistent each and all that follow, until it succeeds; returns
+--- how many there were.
+function files.fail_allocations(fn, persistent)
   collectgarbage()
   collectgarbage()
   local before, count = core.hidden.memory().live_blocks, 0
   assert(pcall(fn))
   repeat
-    core.hidden.fail_allocations(count, false)
+    core.hidden.fail_allocations(count, persistent or false)
     local ok, message = pcall(fn)
     core.hidden.fail_allocations(-1)
     collectgarbage()

@@ -1,28 +1,16 @@
 /* files: the readers of data files, for lua/optlua/data. */
 #include <lauxlib.h>
-#include <string.h>
 
 #include "bind/collector.h"
 #include "bind/error.h"
 #include "bind/native.h"
 #include "bind/path.h"
+#include "bind/scratch.h"
 #include "bind/tensor.h"
 #include "io/folder.h"
 #include "io/gzip.h"
 #include "io/idx.h"
 #include "io/utf8.h"
-
-/* A userdata of `size` zeros, whose memory `drop` releases. */
-static void *push_scratch(lua_State *L, size_t size, const char *name, lua_CFunction drop) {
-  void *scratch = lua_newuserdatauv(L, size, 0);
-  memset(scratch, 0, size);
-  if (luaL_newmetatable(L, name)) {
-    lua_pushcfunction(L, drop);
-    lua_setfield(L, -2, "__gc");
-  }
-  lua_setmetatable(L, -2);
-  return scratch;
-}
 
 /* idx_read(path): the array in an IDX file. */
 static int idx_read(lua_State *L) {
@@ -59,7 +47,7 @@ static void push_entry(lua_State *L, const ol_folder_entry *entry) {
 static int folder_list(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
-  ol_folder *folder = push_scratch(L, sizeof *folder, "optlua.folder", drop_folder);
+  ol_folder *folder = ol_push_scratch(L, sizeof *folder, "optlua.folder", drop_folder);
   ol_check(L, ol_folder_read(&error, path, folder), &error);
   lua_newtable(L);
   for (size_t i = 0; i < folder->count; i++) {

@@ -1,4 +1,4 @@
-/* host: what the library in Lua needs of the machine: files, clocks, terminals, orders of data. */
+/* host: what the library in Lua needs of the machine: clocks, terminals, orders of data. */
 #include <lauxlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,41 +7,7 @@
 #include "base/rng.h"
 #include "bind/error.h"
 #include "bind/native.h"
-#include "bind/path.h"
 #include "bind/tensor.h"
-#include "io/gzip.h"
-
-/* The text of a file, in a userdata that releases it. */
-typedef struct text {
-  char *data;
-  size_t size;
-} text;
-
-static int drop_text(lua_State *L) {
-  text *t = lua_touserdata(L, 1);
-  ol_free(t->data);
-  t->data = NULL;
-  return 0;
-}
-
-/* read_gzip(path): the contents of a file, decompressed where it is gzipped. */
-static int read_gzip(lua_State *L) {
-  const char *path = ol_check_path(L, 1);
-  ol_error error;
-  text *t = lua_newuserdatauv(L, sizeof *t, 0);
-  *t = (text){ 0 };
-  if (luaL_newmetatable(L, "optlua.text")) {
-    lua_pushcfunction(L, drop_text);
-    lua_setfield(L, -2, "__gc");
-  }
-  lua_setmetatable(L, -2);
-  ol_check(L, ol_gzip_read(&error, path, &t->data, &t->size), &error);
-  lua_pushlstring(L, t->data, t->size);
-  lua_pushcfunction(L, drop_text);
-  lua_pushvalue(L, -3);
-  lua_call(L, 1, 0);
-  return 1;
-}
 
 /* permutation(n, seed, stream): 0 … n-1 in an order that depends on the three numbers alone. */
 static int permutation(lua_State *L) {
@@ -111,8 +77,8 @@ static int fail_allocations(lua_State *L) {
 
 const ol_natives ol_host_natives = {
   .name = "host",
-  .list = (const ol_native[]){ HIDDEN("read_gzip", read_gzip),
-                               HIDDEN("permutation", permutation),
+  .list = (const ol_native[]){ HIDDEN("permutation", permutation),
+
                                HIDDEN("random_pair", random_pair),
                                HIDDEN("isatty", is_terminal),
                                HIDDEN("clock", monotonic),

@@ -18,6 +18,7 @@
   X(npy)                                                                                           \
   X(safetensors)                                                                                   \
   X(files)                                                                                         \
+  X(csv)                                                                                           \
   X(error)                                                                                         \
   X(host)
 

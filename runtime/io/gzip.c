@@ -14,7 +14,10 @@
 static ol_status fail(ol_error *error, const ol_gzip *gzip) {
   int code = Z_OK;
   const char *reason = gzerror(gzip->file, &code);
+  size_t length = strlen(gzip->path);
   if (code == Z_ERRNO) reason = strerror(errno);
+  if (strncmp(reason, gzip->path, length) == 0 && strncmp(reason + length, ": ", 2) == 0)
+    reason += length + 2; /* zlib begins with the path too */
   return ol_fail(error, OL_FILE, "%s: cannot be read: %s", gzip->path, reason);
 }
 

@@ -19,6 +19,7 @@ return options.strict("data", {
   system_texts = text.system_texts,
   vocabulary = require("optlua.data.vocabulary").vocabulary,
   generate = require("optlua.data.generate").generate,
+  csv = require("optlua.data.csv").csv,
   idx = mnist.idx,
   mnist = mnist.mnist,
   fashion_mnist = mnist.fashion_mnist,
