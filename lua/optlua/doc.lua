@@ -183,7 +183,7 @@ local function layer_entry(name, page, class)
   if not lines then return nil end
   local text = ""
   for k, line in ipairs(lines) do
-    if line:find("^local " .. class.name .. " =") then text = comment_above(lines, k) end
+    if line:find("^local " .. class.name .. " =") or line:find("^classes%." .. class.name .. " =") then text = comment_above(lines, k) end
   end
   local init = rawget(class, "init")
   local arguments = init and comment_above(lines, at) or ""
