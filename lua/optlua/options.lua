@@ -103,9 +103,12 @@ end
 
 local function is_list(value)
   if type(value) ~= "table" then return false end
-  local count = 0
-  for _ in pairs(value) do count = count + 1 end
-  return count == rawlen(value)
+  local count, largest = 0, 0
+  for key in pairs(value) do -- `#` may be a method of objects
+    if math.type(key) ~= "integer" or key < 1 then return false end
+    count, largest = count + 1, math.max(largest, key)
+  end
+  return count == largest
 end
 
 local predicates = {
