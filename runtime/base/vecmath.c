@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/erf.h"
+#include "base/parallel.h"
+
 /* The functions of one instruction set. */
 typedef struct vecmath_table {
   const char *isa;
@@ -16,18 +19,18 @@ typedef struct vecmath_table {
   void (*pow_f64)(int64_t, const double *, const double *, double *);
 } vecmath_table;
 
-#define JOIN_(a, b)           a##b
-#define JOIN(a, b)            JOIN_(a, b)
-#define JOIN5_(a, b, c, d, e) a##b##c##d##e
-#define JOIN5(a, b, c, d, e)  JOIN5_(a, b, c, d, e)
-#define STRING_(a)            #a
-#define STRING(a)             STRING_(a)
+#define JOIN_(a, b)              a##b
+#define JOIN(a, b)               JOIN_(a, b)
+#define JOIN6_(a, b, c, d, e, f) a##b##c##d##e##f
+#define JOIN6(a, b, c, d, e, f)  JOIN6_(a, b, c, d, e, f)
+#define STRING_(a)               #a
+#define STRING(a)                STRING_(a)
 
-#define ISA                   scalar
+#define ISA                      scalar
 #define TARGET
 #define FLANES 1
 #define DLANES 1
-#define SUFFIX _u10purec
+#define SUFFIX purec
 #include "base/vecmath_isa.h"
 
 #if defined(__x86_64__)
@@ -35,21 +38,21 @@ typedef struct vecmath_table {
 #define TARGET
 #define FLANES 4
 #define DLANES 2
-#define SUFFIX _u10sse2
+#define SUFFIX sse2
 #include "base/vecmath_isa.h"
 
 #define ISA    avx
 #define TARGET __attribute__((target("avx")))
 #define FLANES 8
 #define DLANES 4
-#define SUFFIX _u10avx
+#define SUFFIX avx
 #include "base/vecmath_isa.h"
 
 #define ISA    avx512f
 #define TARGET __attribute__((target("avx512f")))
 #define FLANES 16
 #define DLANES 8
-#define SUFFIX _u10avx512fnofma
+#define SUFFIX avx512fnofma
 #include "base/vecmath_isa.h"
 
 static const vecmath_table *const tables[] = { &table_avx512f, &table_avx, &table_sse2,
@@ -67,7 +70,7 @@ static int supported(const vecmath_table *t) {
 #define TARGET
 #define FLANES 4
 #define DLANES 2
-#define SUFFIX _u10advsimdnofma
+#define SUFFIX advsimdnofma
 #include "base/vecmath_isa.h"
 
 static const vecmath_table *const tables[] = { &table_advsimd, &table_scalar };

@@ -52,23 +52,33 @@ typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(do
     }                                                                                              \
   }
 
-#define BOTH(DEFINE, name)                                                                         \
+#define OF_FLOATS(DEFINE, name, accuracy)                                                          \
   DEFINE(name, f32, float, FLANES, JOIN(fvector_, ISA),                                            \
-         JOIN5(Sleef_cinz_, name, f, FLANES, SUFFIX))                                              \
+         JOIN6(Sleef_cinz_, name, f, FLANES, accuracy, SUFFIX))
+#define OF_DOUBLES(DEFINE, name, accuracy)                                                         \
   DEFINE(name, f64, double, DLANES, JOIN(dvector_, ISA),                                           \
-         JOIN5(Sleef_cinz_, name, d, DLANES, SUFFIX))
-#define DEFINE_UNARY(name) BOTH(UNARY, name)
-#define ENTRY(name)        .name##_f32 = JOIN(name##_f32_, ISA), .name##_f64 = JOIN(name##_f64_, ISA),
+         JOIN6(Sleef_cinz_, name, d, DLANES, accuracy, SUFFIX))
+#define BOTH(name)  OF_FLOATS(UNARY, name, _u10) OF_DOUBLES(UNARY, name, _u10)
+#define ENTRY(name) .name##_f32 = JOIN(name##_f32_, ISA), .name##_f64 = JOIN(name##_f64_, ISA),
 
-OL_VECMATH_UNARY(DEFINE_UNARY)
-BOTH(BINARY, pow)
+OL_VECMATH_SLEEF(BOTH)
+OF_FLOATS(UNARY, tanh, _u35)
+OF_DOUBLES(UNARY, tanh, _u10)
+OF_DOUBLES(UNARY, erf, _u10)
+OF_FLOATS(BINARY, pow, _u10)
+OF_DOUBLES(BINARY, pow, _u10)
+
+TARGET static void JOIN(erf_f32_, ISA)(int64_t count, const float *x, float *y) {
+  OL_APART for (int64_t i = 0; i < count; i++) y[i] = (float)ol_erf_float((double)x[i]);
+}
 
 static const vecmath_table JOIN(table_, ISA) = { .isa = STRING(ISA),
                                                  OL_VECMATH_UNARY(ENTRY) ENTRY(pow) };
 
 #undef ENTRY
-#undef DEFINE_UNARY
 #undef BOTH
+#undef OF_DOUBLES
+#undef OF_FLOATS
 #undef BINARY
 #undef UNARY
 #undef ISA

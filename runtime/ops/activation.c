@@ -1,4 +1,5 @@
 /* activation: elementwise nonlinearities of networks. */
+#include "base/erf.h"
 #include "ops/unary.h"
 
 /* relu: max(x, 0); NaN stays NaN. The gradient passes where the result is positive. */
@@ -25,7 +26,10 @@ OL_FROM_ARGUMENT(silu)
 /* gelu (Hendrycks & Gimpel, 2016): x * Φ(x), with Φ the normal distribution. */
 #define GELU_INNER(x) ((x) * (T)M_SQRT1_2)
 #define GELU(x, v)    ((x) * (T)0.5 * (1 + (v)))
-OL_FLOATS_VIA(gelu_rows, 1, ol_verf, GELU_INNER, GELU)
+#define GELU_FLOAT(x) (0.5 * (x) * (1 + ol_erf_float(M_SQRT1_2 * (x))))
+OL_MAP_1(gelu_rows_f32, float, float, GELU_FLOAT)
+OL_VIA_1(gelu_rows_f64, double, ol_verf_f64, GELU_INNER, GELU)
+OL_ROWS_OF_FLOATS(gelu_rows)
 
 /* Φ(x) + x φ(x), from x. */
 #define DEFINE_GELU_RATE(suffix, type)                                                             \

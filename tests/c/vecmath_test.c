@@ -18,16 +18,17 @@ typedef struct function {
   void (*f64)(int64_t, const double *, double *);
   long double (*exact)(long double);
   double low, high;
+  double bound32; /* of the error in float32, in ulp; 0: 1 */
 } function;
 
 #define FUNCTION(name) #name, ol_v##name##_f32, ol_v##name##_f64, name##l
 static const function functions[] = {
-  { FUNCTION(exp), -87, 88 },   { FUNCTION(expm1), -80, 88 }, { FUNCTION(log), 1e-30, 4 },
-  { FUNCTION(log1p), -0.9, 9 }, { FUNCTION(log2), 1e-30, 4 }, { FUNCTION(log10), 1e-30, 4 },
-  { FUNCTION(sin), -100, 100 }, { FUNCTION(cos), -100, 100 }, { FUNCTION(tan), -100, 100 },
-  { FUNCTION(asin), -1, 1 },    { FUNCTION(acos), -1, 1 },    { FUNCTION(atan), -20, 20 },
-  { FUNCTION(sinh), -80, 80 },  { FUNCTION(cosh), -80, 80 },  { FUNCTION(tanh), -9, 9 },
-  { FUNCTION(erf), -4, 4 },
+  { FUNCTION(exp), -87, 88 },     { FUNCTION(expm1), -80, 88 }, { FUNCTION(log), 1e-30, 4 },
+  { FUNCTION(log1p), -0.9, 9 },   { FUNCTION(log2), 1e-30, 4 }, { FUNCTION(log10), 1e-30, 4 },
+  { FUNCTION(sin), -100, 100 },   { FUNCTION(cos), -100, 100 }, { FUNCTION(tan), -100, 100 },
+  { FUNCTION(asin), -1, 1 },      { FUNCTION(acos), -1, 1 },    { FUNCTION(atan), -20, 20 },
+  { FUNCTION(sinh), -80, 80 },    { FUNCTION(cosh), -80, 80 },  { FUNCTION(tanh), -9, 9, 3.5 },
+  { FUNCTION(erf), -4, 4, 0.55 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -55,7 +56,7 @@ static double ulps(double got, long double exact, int digits, int least_exponent
   return (double)fabsl(ldexpl((long double)got - exact, digits - exponent));
 }
 
-static void errors_are_below_one_ulp(const function *f) {
+static void errors_are_within_bounds(const function *f) {
   draw(f->low, f->high, x64, x32);
   f->f64(COUNT, x64, y64);
   f->f32(COUNT, x32, y32);
@@ -64,7 +65,8 @@ static void errors_are_below_one_ulp(const function *f) {
     worst64 = fmax(worst64, ulps(y64[i], f->exact(x64[i]), DBL_MANT_DIG, DBL_MIN_EXP));
     worst32 = fmax(worst32, ulps(y32[i], f->exact(x32[i]), FLT_MANT_DIG, FLT_MIN_EXP));
   }
-  if (!CHECK(worst64 <= 1.0) || !CHECK(worst32 <= 1.0))
+  double bound32 = f->bound32 > 0 ? f->bound32 : 1.0;
+  if (!CHECK(worst64 <= 1.0) || !CHECK(worst32 <= bound32))
     printf("  %s: %.4f ulp in float64, %.4f in float32\n", f->name, worst64, worst32);
 }
 
@@ -132,7 +134,7 @@ static void same_bits_under(const char *program, const char *isa) {
 
 int main(int argc, char **argv) {
   if (argc > 1) return printf("%s %llx\n", ol_vecmath_isa(), (unsigned long long)all_bits()) < 0;
-  for (int i = 0; i < FUNCTIONS; i++) errors_are_below_one_ulp(&functions[i]);
+  for (int i = 0; i < FUNCTIONS; i++) errors_are_within_bounds(&functions[i]);
   pow_is_below_one_ulp();
   edges();
   static const char *const sets[] = { "scalar", "sse2", "avx", "avx512f", "advsimd" };
