@@ -42,6 +42,7 @@
   X(maxpool) \
   X(avgpool) \
   X(attention) \
+  X(recurrent) \
   X(reshape) \
   X(view) \
   X(copies) \

@@ -57,8 +57,42 @@ def celu(self, alpha=1): return self.clamp(min=0) + (alpha * torch.expm1(self / 
 def hardsigmoid(self): return (self + 3).clamp(0, 6) / 6
 
 
+def recurrent_step(kind, gates, h, c):
+    """The next state from the rows of the input and of the state."""
+    x, y = gates
+    if kind == "rnn": return torch.tanh(x + y), c
+    if kind == "gru":
+        (xr, xz, xn), (yr, yz, yn) = x.chunk(3, -1), y.chunk(3, -1)
+        z = torch.sigmoid(xz + yz)
+        return (1 - z) * torch.tanh(xn + torch.sigmoid(xr + yr) * yn) + z * h, c
+    i, f, g, o = (x + y).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def recurrent(kind):
+    def run(input, h0, weight_ih, weight_hh, bias_ih=None, bias_hh=None, lengths=None, batch_first=False,
+            reverse=False, c0=None):
+        x = input.transpose(0, 1) if batch_first else input
+        h, c, outputs = h0, c0, [None] * len(x)
+        for t in reversed(range(len(x))) if reverse else range(len(x)):
+            later = (F.linear(x[t], weight_ih, bias_ih), F.linear(h, weight_hh, bias_hh))
+            new_h, new_c = recurrent_step(kind, later, h, c)
+            on = (t < lengths if lengths is not None else torch.ones(len(h)).bool())[:, None]
+            outputs[t] = torch.where(on, new_h, 0)
+            h = torch.where(on, new_h, h)
+            if c is not None: c = torch.where(on, new_c, c)
+        y = torch.stack(outputs) if outputs else x.new_zeros(0, *h.shape)
+        y = y.transpose(0, 1) if batch_first else y
+        return (y, h.clone()) if c is None else (y, h.clone(), c.clone())
+    return run
+
+
 CASES = {
     "celu": celu, "celu_": celu, "hardsigmoid": hardsigmoid, "hardsigmoid_": hardsigmoid,
+    "rnn_sequence": recurrent("rnn"),
+    "gru_sequence": recurrent("gru"),
+    "lstm_sequence": recurrent("lstm"),
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
     "kl_div": F.kl_div,
     "ctc_loss": F.ctc_loss,
