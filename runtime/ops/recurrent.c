@@ -395,38 +395,21 @@ static ol_status lstm_backward(ol_error *error, ol_back *back) {
 #define LENGTHS_SAMPLE "optlua.tensor({ 2, 4, 0 }, { dtype = 'int64' })"
 
 /* Samples of a cell with G gates; S doubles its states where there are two. */
-#define SAMPLES(G, S)                                                                                                           \
-  "{ { t(3, 2, 4), " S(                                                                                                         \
-      "t(2, 3)") " t(" G " * 3, 4), t(" G " * 3, 3), t(" G " * 3), t(" G                                                        \
-                 " * 3) }, { t(2, 3, 4), " S(                                                                                   \
-                     "t(2, 2)") " u(" G " * 2, 4), u(" G " * 2, 2), "                                                           \
-                                "{ batch_first = true } }, { t(4, 3, 2), " S(                                                   \
-                                    "t(3, 2)") " u(" G " * 2, 2), u(" G " * 2, 2), u(" G                                        \
-                                               " * 2), u(" G " * 2), " LENGTHS_SAMPLE                                           \
-                                               " }, { t(3, 4, 2), " S(                                                          \
-                                                   "t(3, 2)") " u(" G " * 2, 2), u(" G                                          \
-                                                              " * 2, 2), u(" G " * 2), u(" G                                    \
-                                                              " * 2), " LENGTHS_SAMPLE                                          \
-                                                              ", true, true }, "                                                \
-                                                              "{ t(4, 2, 3):permute(3, 2, 1), " S(                              \
-                                                                  "t(2, 2):t()") " t(4, " G                                     \
-                                                                                 " * 2):t(), "                                  \
-                                                                                 "t(2, " G                                      \
-                                                                                 " * 2):t(), "                                  \
-                                                                                 "{ reverse = "                                 \
-                                                                                 "true } }, { "                                 \
-                                                                                 "t(0, 2, 4), " S(                              \
-                                                                                     "t(2, 3)") " t(" G                         \
-                                                                                                " * 3, 4), t(" G                \
-                                                                                                " * 3, 3) }, "                  \
-                                                                                                "{ t(3, 0, 4), " S(             \
-                                                                                                    "t(0, 3)") " t(" G          \
-                                                                                                               " * 3, 4), t(" G \
-                                                                                                               " * 3, 3), t(" G \
-                                                                                                               " * 3), t(" G    \
-                                                                                                               " * 3) } }"
-#define ONE(s) s ","
-#define TWO(s) s "," s ","
+/* clang-format off */
+#define SAMPLES(G, S)                                                                              \
+  "{ { t(3, 2, 4), " S("t(2, 3)") "u(" G " * 3, 4), u(" G " * 3, 3), u(" G " * 3), u(" G " * 3) }," \
+  "  { t(2, 3, 4), " S("t(2, 2)") "u(" G " * 2, 4), u(" G " * 2, 2), { batch_first = true } },"    \
+  "  { t(4, 3, 2), " S("t(3, 2)") "u(" G " * 2, 2), u(" G " * 2, 2), u(" G " * 2), u(" G " * 2), " \
+  "    " LENGTHS_SAMPLE " },"                                                                      \
+  "  { t(3, 4, 2), " S("t(3, 2)") "u(" G " * 2, 2), u(" G " * 2, 2), u(" G " * 2), u(" G " * 2), " \
+  "    " LENGTHS_SAMPLE ", true, true },"                                                          \
+  "  { t(4, 2, 3):permute(3, 2, 1), " S("t(2, 2):t()") "u(4, " G " * 2):t(), u(2, " G " * 2):t(),"  \
+  "    { reverse = true } },"                                                                      \
+  "  { t(0, 2, 4), " S("t(2, 3)") "u(" G " * 3, 4), u(" G " * 3, 3) },"                            \
+  "  { t(3, 0, 4), " S("t(0, 3)") "u(" G " * 3, 4), u(" G " * 3, 3), u(" G " * 3), u(" G " * 3) } }"
+#define ONE(s) s ", "
+#define TWO(s) s ", " s ", "
+/* clang-format on */
 
 static const ol_op ops[] = {
   { .name = "rnn_sequence",

@@ -39,6 +39,17 @@ def with_options(layer, *inputs):
 def along(layer): return lambda dim=-1: layer(index(dim))
 
 
+def recurrent(layer, x, state=None, options=None):
+    """A list is a pair of states; lengths go through packing."""
+    state = tuple(state) if isinstance(state, list) else state
+    lengths = options and options["lengths"]
+    if lengths is None: return layer(x, state)
+    rnn = torch.nn.utils.rnn
+    packed = rnn.pack_padded_sequence(x, lengths, layer.batch_first, enforce_sorted=False)
+    output, state = layer(packed, state)
+    return rnn.pad_packed_sequence(output, layer.batch_first, total_length=x.shape[layer.batch_first])[0], state
+
+
 LAYERS = {
     **{name: along(getattr(torch.nn, name)) for name in ("Softmax", "LogSoftmax", "Softmin", "GLU")},
     "Flatten": lambda start_dim=2, end_dim=-1: torch.nn.Flatten(index(start_dim), index(end_dim)),
@@ -55,6 +66,7 @@ def transposed(layer, x, output_size=None):
 
 
 CALLS = {
+    **{kind + form: recurrent for kind in ("RNN", "GRU", "LSTM") for form in ("", "Cell")},
     "ConvTranspose1d": transposed,
     "ConvTranspose2d": transposed,
     "MultiheadAttention": with_options,

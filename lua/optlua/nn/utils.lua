@@ -4,7 +4,7 @@ local blame = require "optlua.blame"
 local signature = require "optlua.signature"
 local weightnorm = require "optlua.nn.weightnorm"
 
-local utils = {}
+local utils = { rnn = require "optlua.nn.packing" }
 
 for name, value in pairs(weightnorm) do utils[name] = value end
 
