@@ -237,7 +237,7 @@ describe("optim.scheduler", function()
     local optimizer = make(1, optim.AdamW)
     local function one() return 1 end
     fails('unknown hyperparameter "momentum"', optim.scheduler, optimizer, "momentum", one)
-    fails("betas is no number", optim.scheduler, optimizer, "betas", one)
+    fails("betas is a list; one of its elements can be moved", optim.scheduler, optimizer, "betas", one)
     fails("group 'a': unknown hyperparameter", optim.scheduler, optimizer, "momentum", { a = one })
     fails("a function, a schedule, or a table", optim.lr_scheduler, optimizer, 0.5)
     fails("a function or a schedule expected, got number", optim.lr_scheduler, optimizer, { a = 0.5 })

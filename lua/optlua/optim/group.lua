@@ -106,18 +106,28 @@ local function is_inside(option, x)
     and not (option.above and x <= option.above) and not (option.below and x >= option.below)
 end
 
+-- A list hyperparameter with another element.
+local function with_element(list, element, value)
+  local copy = hyper.thaw(list)
+  copy[element] = value
+  return copy
+end
+
 -- The value of a scheduled hyperparameter for an update; nil and a message when it is not legal.
 local function evaluate(self, schedule, updates)
-  local result = schedule:at(updates)
+  local whole, element = self.base[schedule.name], schedule.element
+  local base = element and whole[element] or whole
+  local result = schedule:at(updates, base)
   if type(result) ~= "number" or result ~= result then
     return nil, ("the schedule gives %s; a number was expected"):format(
       type(result) == "number" and "NaN" or type(result) == "string" and ("%q"):format(result) or type(result))
   end
   if not schedule.absolute then
     if result < 0 or result == math.huge then return nil, ("the schedule gives the factor %s"):format(result) end
-    result = self.base[schedule.name] * result
+    result = base * result
   end
   local option = self.class.hyper[schedule.name]
+  if element then return hyper.value(schedule.name, with_element(whole, element, result), option) end
   if is_inside(option, result) then return result end
   return options.value(schedule.name, result, option)
 end
@@ -165,11 +175,11 @@ function Group:assign(name, value)
 end
 
 --- Raises when a schedule gives nothing legal for the next update.
----@param schedule { name: string, at: function, absolute: boolean, what: string }
+---@param schedule { name: string, element?: integer, at: function, absolute: boolean, what: string }
 function Group:try(schedule) evaluate_or_raise(self, schedule, self.clock.updates) end
 
 --- Moves a hyperparameter by a schedule from the next update on, in place of the one that did so far.
----@param schedule { name: string, at: function, absolute: boolean, what: string }
+---@param schedule { name: string, element?: integer, at: function, absolute: boolean, what: string }
 function Group:attach(schedule)
   local name = schedule.name
   local old = self.scheduled[name]

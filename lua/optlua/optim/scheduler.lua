@@ -6,32 +6,62 @@
 -- `object.absolute` is true, the value itself.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local curve = require "optlua.schedule.curve"
 local hyper = require "optlua.optim.hyper"
 
 ---@class optlua.optim.Scheduler
+---@field steps integer how often `step` was called
 local Scheduler = {}
 Scheduler.__index = Scheduler
 Scheduler.__name = "scheduler"
 
+local intervals = { interval = { default = "step", choices = { "step", "epoch" },
+  doc = "whether schedules count updates, or calls of scheduler:step()" } }
+
 local function is_schedule(value) return type(value) == "table" and type(value.at) == "function" end
 
--- A schedule for one hyperparameter, from a function or a schedule object.
-local function normalise(given, name, what)
-  local schedule = { name = name, what = what }
-  if is_schedule(given) then
-    schedule.absolute = given.absolute and true or false
-    function schedule:at(updates) return given:at(updates) end
-  else
-    schedule.absolute = false
-    function schedule:at(updates) return given(updates) end
+-- A schedule for one hyperparameter of a group, from a function or a schedule object.
+local function normalise(self, given, name, element)
+  local entry = { name = name, element = element, what = self.what, given = given, offset = 0 }
+  local object = is_schedule(given)
+  entry.absolute = object and given.absolute and true or false
+  function entry.at(_, updates, base)
+    local count = (self.interval == "epoch" and self.steps or updates) - entry.offset
+    if object then return given:at(count, base) end
+    return given(count)
   end
-  return schedule
+  return entry
 end
 
-local function check_hyper(group, name)
+-- Which hyperparameter a name means, and which element of it: "betas[1]".
+local function read_name(name)
+  local list, element = name:match "^([%w_]+)%[(%d+)%]$"
+  return list or name, math.tointeger(element)
+end
+
+local function check_hyper(group, what)
+  local name, element = read_name(what)
   local option = group.class.hyper[name]
   if not option then return options.unknown("hyperparameter", name, group.class.hyper_names) end
-  if type(option.default) ~= "number" then return ("%s is no number; it cannot be moved"):format(name) end
+  local default = option.default
+  if type(default) == "table" and type(default[1]) == "number" then
+    if not element then return ("%s is a list; one of its elements can be moved: %q"):format(name, name .. "[1]") end
+    if not default[element] then return ("%s has %d elements"):format(name, #default) end
+  elseif element or type(default) ~= "number" then
+    return ("%s is no %s; it cannot be moved"):format(name, element and "list" or "number")
+  end
+end
+
+-- A plan: a list of { group, hyperparameter, schedule }, with the schedules of others that belong to one.
+local function add_plan(plan, group, hyper_name, given)
+  plan[#plan + 1] = { group, hyper_name, given }
+  for other, companion in pairs(type(given) == "table" and given.others or {}) do
+    local name = other
+    if other == "momentum" and not group.class.hyper.momentum then name = "betas[1]" end
+    local problem = check_hyper(group, name)
+    if problem then return ("%s belongs to this schedule: %s"):format(other, problem) end
+    plan[#plan + 1] = { group, name, companion }
+  end
 end
 
 -- One schedule for every group that has the hyperparameter; groups that are added later follow.
@@ -40,7 +70,8 @@ local function plan_all(self, given)
   for _, group in ipairs(self.optimizer._groups) do
     local problem = check_hyper(group, self.hyper)
     if not problem then
-      plan[#plan + 1] = { group, given }
+      problem = add_plan(plan, group, self.hyper, given)
+      if problem then return nil, ("group '%s': %s"):format(group.name, problem) end
     else
       reasons[#reasons + 1] = ("group '%s': %s"):format(group.name, problem)
     end
@@ -57,10 +88,11 @@ local function plan_named(self, given)
     names[i], left[group.name] = group.name, nil
     if one ~= nil then
       local problem = check_hyper(group, self.hyper)
-      if problem or type(one) ~= "function" and not is_schedule(one) then
-        return nil, ("group '%s': %s"):format(group.name, problem or "a function or a schedule expected, got " .. type(one))
+      if not problem and type(one) ~= "function" and not is_schedule(one) then
+        problem = "a function or a schedule expected, got " .. type(one)
       end
-      plan[#plan + 1] = { group, one }
+      problem = problem or add_plan(plan, group, self.hyper, one)
+      if problem then return nil, ("group '%s': %s"):format(group.name, problem) end
     end
   end
   local unknown = next(left)
@@ -71,25 +103,35 @@ end
 -- Attaches schedules to groups, once each has given something legal for the next update.
 local function attach(self, plan)
   for _, item in ipairs(plan) do
-    item.schedule = normalise(item[2], self.hyper, self.what)
-    item[1]:try(item.schedule)
+    item.entry = normalise(self, item[3], read_name(item[2]))
+    item[1]:try(item.entry)
   end
-  for _, item in ipairs(plan) do item[1]:attach(item.schedule) end
+  for _, item in ipairs(plan) do
+    item[1]:attach(item.entry)
+    self.entries[#self.entries + 1] = { group = item[1].name, hyper = item[2], entry = item.entry }
+  end
 end
 
 -- Groups that are added later follow a schedule for all.
 local function follow(self, given)
   self.optimizer._followers[self.hyper] = function(group)
-    if not check_hyper(group, self.hyper) then attach(self, { { group, given } }) end
+    if check_hyper(group, self.hyper) then return end
+    local plan = {}
+    local problem = add_plan(plan, group, self.hyper, given)
+    if problem then blame(("%s: group '%s': %s"):format(self.what, group.name, problem)) end
+    attach(self, plan)
   end
 end
 
-local function make(what, optimizer, name, given)
+local function make(what, optimizer, name, given, opts)
   if type(optimizer) ~= "table" or type(optimizer._groups) ~= "table" then
     blame(("%s: an optimizer or a container expected, got %s"):format(what, type(optimizer)))
   end
   if type(name) ~= "string" then blame(what .. ": the name of a hyperparameter expected, got " .. type(name)) end
-  local self = setmetatable({ optimizer = optimizer, hyper = name, what = what }, Scheduler)
+  local checked, problems = options.collect(opts, intervals)
+  if #problems > 0 then blame(what .. ": " .. table.concat(problems, "; ")) end
+  local self = setmetatable({ optimizer = optimizer, hyper = name, what = what, interval = checked.interval, steps = 0,
+    entries = {} }, Scheduler)
   local single = type(given) == "function" or is_schedule(given)
   if not single and type(given) ~= "table" then
     blame(("%s: a function, a schedule, or a table of them by group expected, got %s"):format(what, type(given)))
@@ -121,18 +163,21 @@ end
 --- takes its place: `function() return 1 end` gives the base back.
 ---@param optimizer optlua.optim.Optimizer
 ---@param schedule function|table
+---@param opts? { interval?: "step"|"epoch" } epoch: the schedule counts calls of scheduler:step(), not updates
 ---@return optlua.optim.Scheduler
-local function lr_scheduler(optimizer, schedule)
-  return make("optim.lr_scheduler", optimizer, "lr", schedule)
+local function lr_scheduler(optimizer, schedule, opts)
+  return make("optim.lr_scheduler", optimizer, "lr", schedule, opts)
 end
 
---- Moves any hyperparameter that is a number, as lr_scheduler does the learning rate.
+--- Moves any hyperparameter that is a number, or, as "betas[1]", one of a list, as lr_scheduler does the
+--- learning rate.
 ---@param optimizer optlua.optim.Optimizer
 ---@param name string
 ---@param schedule function|table
+---@param opts? { interval?: "step"|"epoch" }
 ---@return optlua.optim.Scheduler
-local function scheduler(optimizer, name, schedule)
-  return make("optim.scheduler", optimizer, name, schedule)
+local function scheduler(optimizer, name, schedule, opts)
+  return make("optim.scheduler", optimizer, name, schedule, opts)
 end
 
 --- The values that the last update used, by group in their order; before the first one, those that it
@@ -140,8 +185,10 @@ end
 ---@return any[]
 function Scheduler:get_last_value()
   local values = {}
+  local name, element = read_name(self.hyper)
   for i, group in ipairs(self.optimizer._groups) do
-    values[i] = group.class.hyper[self.hyper] and hyper.thaw(group:read(self.hyper)) or false
+    local value = group.class.hyper[name] and hyper.thaw(group:read(name)) or false
+    values[i] = value and element and value[element] or value
   end
   return values
 end
@@ -150,19 +197,104 @@ end
 ---@return number[]
 function Scheduler:get_last_lr() return self:get_last_value() end
 
---- Does nothing: schedules follow the updates. Here for loops that were written for PyTorch.
-function Scheduler:step() end
+--- Counts an epoch for schedules that were made with interval = "epoch", and hands a metric to those that
+--- need one (ReduceLROnPlateau). Others follow the updates by themselves: for them this does nothing.
+---@param metric? number
+function Scheduler:step(metric)
+  local done = {}
+  for _, item in ipairs(self.entries) do
+    local given = item.entry.given
+    if type(given) == "table" and given.advance and not done[given] then
+      done[given] = true
+      given.advance(metric)
+    end
+  end
+  self.steps = self.steps + 1
+end
 
---- Nothing: all that a schedule needs is the number of updates, which the optimizer saves.
+-- The state ------------------------------------------------------------------------------------------------
+
+local function key_of(item) return item.group .. "." .. item.hyper end
+
+-- What is saved of one schedule: samples of it, where it began, what it remembers.
+local function save_entry(item)
+  local entry, saved = item.entry, { offset = item.entry.offset }
+  saved.fingerprint = curve.of(item.hyper, entry.given):fingerprint()
+  if type(entry.given) == "table" and entry.given.memory then
+    saved.memory = {}
+    for key, value in pairs(entry.given.memory) do saved.memory[key] = value end
+  end
+  return saved
+end
+
+--- What a scheduler needs to go on: its count of epochs and, by group and hyperparameter, what schedules
+--- remember, and samples by which an edited schedule is noticed. The count of updates is the optimizer's.
 ---@return table
-function Scheduler:state_dict() return {} end
+function Scheduler:state_dict()
+  local state = { steps = self.steps, schedules = {} }
+  for _, item in ipairs(self.entries) do state.schedules[key_of(item)] = save_entry(item) end
+  return state
+end
 
---- Takes what state_dict gave.
----@param state table
-function Scheduler:load_state_dict(state)
+-- The first sample in which a schedule differs from a saved one, as text; nil when none does.
+local function difference(item, saved)
+  if saved.memory then return nil end -- it gives what it remembers
+  local now, points = curve.of(item.hyper, item.entry.given):fingerprint()
+  for k, value in ipairs(now) do
+    local before = saved.fingerprint[k]
+    if before ~= value then
+      return ("%s: another schedule than when it was saved: for a base of 1, update %d has %.14g now, and had %.14g")
+        :format(key_of(item), points[k], value or 0 / 0, before or 0 / 0)
+    end
+  end
+end
+
+local function check_state(self, state)
   if type(state) ~= "table" then blame("a scheduler's state is a table, not a " .. type(state)) end
-  local key = next(state)
-  if key ~= nil then blame("a scheduler's state: " .. options.unknown("entry", key, {})) end
+  for key in pairs(state) do
+    if key ~= "steps" and key ~= "schedules" then
+      blame("a scheduler's state: " .. options.unknown("entry", key, { "schedules", "steps" }))
+    end
+  end
+  if math.type(state.steps) ~= "integer" or type(state.schedules) ~= "table" then
+    blame "a scheduler's state: steps (an integer) and schedules (a table) expected"
+  end
+  for _, item in ipairs(self.entries) do
+    local saved = state.schedules[key_of(item)]
+    if saved ~= nil and (type(saved) ~= "table" or type(saved.fingerprint) ~= "table" or math.type(saved.offset) ~= "integer") then
+      blame(("a scheduler's state: schedules[%q] is no saved schedule"):format(key_of(item)))
+    end
+  end
+end
+
+--- Takes what state_dict gave. A schedule that is not the one that was saved is noticed; `resume` says what
+--- then happens: "config", it goes on at the count of updates; "rebase", it begins at its own update 0 now; "error".
+---@param state table
+---@param opts? { resume?: "config"|"rebase"|"error" } default "config"
+---@return string[] differences
+function Scheduler:load_state_dict(state, opts)
+  local resume = options.check("load_state_dict", opts,
+    { resume = { default = "config", choices = { "config", "rebase", "error" } } }).resume
+  check_state(self, state)
+  local differences = {}
+  for _, item in ipairs(self.entries) do
+    local saved = state.schedules[key_of(item)]
+    item.differs = saved and difference(item, saved)
+    differences[#differences + 1] = item.differs
+  end
+  if resume == "error" and #differences > 0 then blame(self.what .. ": " .. table.concat(differences, "\n")) end
+  self.steps = state.steps
+  for _, item in ipairs(self.entries) do
+    local saved, entry = state.schedules[key_of(item)], item.entry
+    if saved then
+      entry.offset = saved.offset
+      if item.differs and resume == "rebase" then
+        entry.offset = self.interval == "epoch" and self.steps or self.optimizer._clock.updates
+      end
+      if saved.memory and type(entry.given) == "table" then entry.given.memory = saved.memory end
+    end
+  end
+  return differences
 end
 
 return { lr_scheduler = lr_scheduler, scheduler = scheduler }
