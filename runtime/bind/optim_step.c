@@ -166,14 +166,21 @@ static int trace(lua_State *L) {
   return 1;
 }
 
-/* prepare(measure, infinity, max_norm): the norm where it was measured. */
+/* prepare(measure, infinity, max_norm, skip): the norm where it was measured; with skip, nil and
+ * why when a gradient is not finite. */
 static int prepare(lua_State *L) {
   ol_error error;
   engine *e = active(L);
   ol_step_options options = { .measure = lua_toboolean(L, 1),
                               .infinity = lua_toboolean(L, 2),
                               .max_norm = luaL_optnumber(L, 3, HUGE_VAL) };
-  ol_check(L, ol_step_prepare(&error, e->step, &options), &error);
+  ol_status status = ol_step_prepare(&error, e->step, &options);
+  if (status == OL_NONFINITE && lua_toboolean(L, 4)) {
+    lua_pushnil(L);
+    lua_pushstring(L, error.message);
+    return 2;
+  }
+  ol_check(L, status, &error);
   if (!options.measure) return 0;
   lua_pushnumber(L, e->step->norm);
   return 1;

@@ -1,13 +1,21 @@
---- classes: the classes of optimizers by name: those that come with the library, one file each, and
---- those that scripts register.
+--- classes: the classes of optimizers by name: those that come with the library, one file each, those
+--- that scripts register, and those in files of their own. Wrappers stand for classes.
 local definition = require "optlua.optim.class"
 local options = require "optlua.options"
+local blame = require "optlua.blame"
+local match = require "optlua.optim.match"
 local registry = require "optlua.registry"
+local wrapper = require "optlua.optim.wrapper"
 
-local classes = { is_class = definition.is_class }
+local classes = {}
+
+--- Whether a value is a class or a wrapper.
+---@param value any
+---@return boolean
+function classes.is_class(value) return definition.is_class(value) or wrapper.is(value) end
 
 -- Those that come with the library; each in the file of its name in small letters.
-local builtin = { "Adam", "AdamW", "Lion", "SGD" }
+local builtin = { "Adam", "AdamW", "Lion", "Muon", "SGD" }
 local is_builtin = {}
 for _, name in ipairs(builtin) do is_builtin[name] = true end
 
@@ -25,7 +33,7 @@ local known = registry.new("optimizer", classes.builtin, builtin)
 ---@param class optlua.optim.Class
 ---@return string? problem
 function classes.add(name, class)
-  if not definition.is_class(class) then return "a class expected, as optim.define makes it, got a " .. type(class) end
+  if not classes.is_class(class) then return "a class expected, as optim.define makes it, got a " .. type(class) end
   return known:add(name, class)
 end
 
@@ -34,21 +42,56 @@ end
 ---@return string? problem
 function classes.remove(name) return known:remove(name) end
 
---- All names, sorted.
----@return string[]
-function classes.names() return known:names() end
+local function select(names, glob)
+  if glob == nil then return names end
+  local test, problem = match.compile(glob)
+  if problem or type(glob) ~= "string" then blame("a glob expected: " .. (problem or type(glob))) end
+  local list = {}
+  for _, name in ipairs(names) do
+    if test(name) then list[#list + 1] = name end
+  end
+  return list
+end
 
---- The class that is meant by a class or by a name.
+--- All names, or those that a glob matches, sorted.
+---@param glob? string
+---@return string[]
+function classes.names(glob) return select(known:names(), glob) end
+
+--- The names that were added and that a glob matches.
+---@param glob string
+---@return string[]
+function classes.added(glob)
+  local names = {}
+  for _, name in ipairs(known:names()) do
+    if not is_builtin[name] then names[#names + 1] = name end
+  end
+  return select(names, glob)
+end
+
+-- The class that a file of its own returns, by the name of the module: "optimizers.mine".
+local function from_module(name)
+  if not package.searchpath(name, package.path) then return nil end
+  local loaded, result = pcall(require, name)
+  if not loaded then return nil, ("class: the module %s cannot be loaded: %s"):format(name, tostring(result)) end
+  if classes.is_class(result) then return result end
+  return nil, ("class: the module %s returns no class and no wrapper"):format(name)
+end
+
+--- The class that is meant by a class or a wrapper, by a registered name (also as "torch.optim.NAME"), or by
+--- the name of a module that returns one.
 ---@param what any
----@return optlua.optim.Class? class
+---@return optlua.optim.Class|optlua.optim.Wrapper|nil class
 ---@return string? problem
 function classes.resolve(what)
-  if definition.is_class(what) then return what end
+  if classes.is_class(what) then return what end
   if what == nil then return nil, "class: a class or its name is required" end
   if type(what) ~= "string" then return nil, ("class: a class or its name expected, got a %s"):format(type(what)) end
-  local class = known:lookup(what)
+  local class = known:lookup(what:match "^torch%.optim%.(.*)$" or what)
   if class then return class end
-  return nil, options.unknown("optimizer", what, known:names())
+  local problem
+  class, problem = from_module(what)
+  return class, not class and (problem or options.unknown("optimizer", what, known:names())) or nil
 end
 
 return classes

@@ -1,17 +1,19 @@
 --- container: one optimizer over the parts of a model, with groups of parameters and several classes.
 --
 -- It is an optimizer: same methods, accepted wherever one is. `optimizers` holds one optimizer a class,
--- `model_parts` the parts.
+-- and what wrappers built that is not of this library; `model_parts` the parts.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local classes = require "optlua.optim.classes"
+local extras = require "optlua.optim.extras"
 local Group = require "optlua.optim.group"
-local match = require "optlua.optim.match"
+local grouping = require "optlua.optim.grouping"
 local Optimizer = require "optlua.optim.optimizer"
-local params = require "optlua.optim.params"
+local parts = require "optlua.optim.parts"
+local wrapper = require "optlua.optim.wrapper"
 
 ---@class optlua.optim.Container: optlua.optim.Optimizer
----@field optimizers optlua.optim.Optimizer[] one a class, in the order of their first groups
+---@field optimizers table[] one a class, in the order of their first groups
 ---@field model_parts table[]
 local Container = {}
 Container.__index = Container
@@ -21,157 +23,32 @@ Container.__tostring = Optimizer.__tostring
 local settings = {
   max_norm = { required = false, type = "number", min = 0, doc = "gradients with a larger norm are scaled down to it" },
   norm_type = { default = 2, choices = { 2, math.huge }, doc = "2, or math.huge for the largest absolute value" },
-  nonfinite = { default = "off", choices = { "off", "error" }, doc = "what happens when a gradient is not finite" },
+  nonfinite = { default = "off", choices = { "off", "error", "skip" }, doc = "what happens when a gradient is not finite" },
+  ema = { required = false, type = "number", min = 0, max = 1, doc = "decay of an average of the weights" },
+  state_dtype = Group.settings.state_dtype,
+  track_updates = { default = false, doc = "whether stats() has the ratio of updates to weights" },
 }
-
--- Parts --------------------------------------------------------------------------------------------------
-
-local function read_part(item, i)
-  if params.is_module(item) then return { module = item } end
-  if type(item) == "table" and type(item[1]) == "string" and params.is_module(item[2]) then
-    return { name = item[1], module = item[2] }
-  end
-  return nil, ("part %d of the model is no module and no pair { name, module }"):format(i)
-end
-
-local function read_parts(given)
-  if params.is_module(given) then return { { module = given } } end
-  if type(given) ~= "table" or #given == 0 then
-    return nil, "a module, a list of modules, or a list of { name, module } expected"
-  end
-  local parts = {}
-  for i, item in ipairs(given) do
-    local part, problem = read_part(item, i)
-    if problem then return nil, problem end
-    parts[i] = part
-  end
-  return parts
-end
-
--- All parameters of all parts; one that occurs again, tied, keeps its first name.
-local function list_parameters(parts)
-  local list, seen, part_of = {}, {}, {}
-  for i, part in ipairs(parts) do
-    for name, tensor, module in part.module:named_parameters() do
-      if part.name then name = part.name .. "." .. name end
-      if not seen[tensor] then
-        if part_of[name] then
-          return nil, ("parts %d and %d both have a parameter '%s'; give the parts names: { { \"name\", part }, … }")
-            :format(part_of[name], i, name)
-        end
-        seen[tensor], part_of[name] = true, i
-        list[#list + 1] = { name, tensor, module }
-      end
-    end
-  end
-  return list
-end
-
--- Groups -------------------------------------------------------------------------------------------------
-
-local own_fields = { class = true, expect = true, match = true, name = true }
-
-local function read_expect(expect)
-  local count = type(expect) == "number" and math.tointeger(expect) or nil
-  if expect ~= nil and not count then return nil, ("expect: a count expected, got %s"):format(tostring(expect)) end
-  return count
-end
-
--- One group of the script, read: { name, class, test, entries, rest }; problems are added to the list.
-local function read_group(given, i, roles, problems)
-  if type(given) ~= "table" then
-    problems[#problems + 1] = ("group %d is no table"):format(i)
-    return nil
-  end
-  local name, group = given.name, { name = "group" .. i, entries = {}, rest = {} }
-  if type(name) == "string" and name ~= "" then
-    group.name = name
-  elseif name ~= nil then
-    problems[#problems + 1] = ("the name of %s is a word, not %s"):format(group.name, tostring(name))
-  end
-  local function complain(problem)
-    if problem then problems[#problems + 1] = ("group '%s': %s"):format(group.name, problem) end
-  end
-  local problem
-  group.test, problem = match.compile(given.match, roles)
-  complain(problem)
-  group.class, problem = classes.resolve(given.class)
-  complain(problem)
-  group.expect, problem = read_expect(given.expect)
-  complain(problem)
-  for key, value in pairs(given) do
-    if settings[key] then
-      complain(("'%s' is an option of the container, not of a group"):format(key))
-    elseif not own_fields[key] then
-      group.rest[key] = value
-    end
-  end
-  return group
-end
-
--- Gives each parameter to the first group that matches it.
-local function distribute(list, groups, problems)
-  for _, entry in ipairs(list) do
-    local taken
-    for _, group in ipairs(groups) do
-      if group.test and group.test(entry[1], entry[2], entry[3]) then
-        taken = group
-        break
-      end
-    end
-    if taken then
-      table.insert(taken.entries, entry)
-    else
-      problems[#problems + 1] = ("parameter '%s' matches no group"):format(entry[1])
-    end
-  end
-end
-
-local function check_counts(group, problems)
-  local count = #group.entries
-  if group.expect and group.expect ~= count then
-    local names = {}
-    for i, entry in ipairs(group.entries) do names[i] = entry[1] end
-    problems[#problems + 1] = ("group '%s': expect = %d, but it takes %d: %s"):format(group.name, group.expect, count,
-      count > 0 and table.concat(names, ", ") or "none")
-  elseif count == 0 and group.test and not group.expect then
-    problems[#problems + 1] = ("group '%s' matches no parameter, or only such that an earlier group takes"):format(group.name)
-  end
-end
-
--- The roles that parameters can have: those that every layer knows, and those that layers of the model declare.
-local function roles_of(list)
-  local roles = { bias = true, embedding = true, norm = true, weight = true }
-  for _, entry in ipairs(list) do roles[params.role(entry[1], entry[2], entry[3])] = true end
-  return roles
-end
-
-local function plan_groups(given, list, problems)
-  local groups, plans, roles = {}, {}, roles_of(list)
-  for i, one in ipairs(given) do groups[#groups + 1] = read_group(one, i, roles, problems) end
-  distribute(list, groups, problems)
-  for _, group in ipairs(groups) do
-    check_counts(group, problems)
-    if group.class then
-      local plan, wrong = Group.plan(group.class, group.name, group.entries, group.rest)
-      plans[#plans + 1] = plan
-      table.move(wrong, 1, #wrong, #problems + 1, problems)
-    end
-  end
-  return plans
-end
+Container.settings = settings
 
 -- Making -------------------------------------------------------------------------------------------------
+
+-- The class with what the container's options add to it.
+local function extend(self, class)
+  if self._extras.ema ~= nil then class = extras.averaged(class) end
+  if self._extras.track_updates then class = extras.measured(class) end
+  return class
+end
 
 -- One optimizer a class, over its groups; they share the container's clock.
 local function add_optimizers(self, groups)
   for _, group in ipairs(groups) do
-    local inner = self._inner[group.class]
+    local class = group.class.base or group.class
+    local inner = self._inner[class]
     if not inner then
-      inner = setmetatable({ class = group.class, _defaults = {} }, Optimizer)
-      inner:_init(group.class.name)
+      inner = setmetatable({ class = class, _defaults = {} }, Optimizer)
+      inner:_init(class.name)
       inner._clock = self._clock
-      self._inner[group.class] = inner
+      self._inner[class] = inner
       table.insert(self.optimizers, inner)
     end
     table.insert(inner._groups, group)
@@ -179,43 +56,72 @@ local function add_optimizers(self, groups)
   end
 end
 
+-- What wrappers built that is no optimizer of this library steps beside the groups.
+local function add_members(self, plans)
+  for _, plan in ipairs(plans) do
+    for i, built in ipairs(plan.built or {}) do
+      if not built._groups then
+        self._members[#self._members + 1] = { name = #plan.built > 1 and plan.name .. "." .. i or plan.name, optimizer = built }
+        table.insert(self.optimizers, built)
+      end
+    end
+  end
+end
+
 -- Notes the options; returns what is wrong with them.
 local function set_options(self, given)
   local checked, problems = options.collect(given, settings)
   self._clip = {
-    measure = checked.max_norm ~= nil or checked.nonfinite == "error",
+    measure = checked.max_norm ~= nil or checked.nonfinite == "error" or checked.nonfinite == "skip",
     infinity = checked.norm_type == math.huge,
     max_norm = checked.max_norm,
+    skip = checked.nonfinite == "skip",
   }
+  self._extras = { ema = checked.ema, track_updates = checked.track_updates, state_dtype = checked.state_dtype }
+  self._options = checked
   return problems
 end
 
--- The keyword arguments of a homogeneous container: the class's, and the container's options.
-local function split(kwargs)
+-- The options of the container, and what else is given: hyperparameters.
+local function split(given)
   local hypers, opts = {}, {}
-  if kwargs ~= nil and type(kwargs) ~= "table" then
-    blame("optim.container: the arguments of the class are a table, not a " .. type(kwargs))
+  if given ~= nil and type(given) ~= "table" then
+    blame("optim.container: the arguments of the class are a table, not a " .. type(given))
   end
-  for key, value in pairs(kwargs or {}) do
+  for key, value in pairs(given or {}) do
     if settings[key] then opts[key] = value else hypers[key] = value end
   end
   return hypers, opts
 end
 
-local function begin(class, parts)
+local function begin(class, given)
   local self = setmetatable({ optimizers = {}, model_parts = {}, _inner = {} }, class)
   Optimizer._init(self, "optim.container")
-  local read, problem = read_parts(parts)
+  local read, problem = parts.read(given)
   local list
-  if read then list, problem = list_parameters(read) end
+  if read then list, problem = parts.parameters(read) end
   if problem then blame("optim.container: " .. problem) end
   for i, part in ipairs(read) do self.model_parts[i] = part.module end
   return self, list
 end
 
+-- Gives plans what the container's options say.
+local function complete(self, plans)
+  for _, plan in ipairs(plans) do
+    if plan.class then
+      plan.class = extend(self, plan.class)
+      plan.origin = plan.origin or {}
+      if self._extras.ema then plan.base.ema_decay, plan.origin.ema_decay = self._extras.ema, "the option ema" end
+      plan.settings.state_dtype = plan.settings.state_dtype or self._extras.state_dtype
+    end
+  end
+end
+
 local function finish(self, plans, problems)
   self:_check(plans, problems)
+  complete(self, plans)
   add_optimizers(self, self:_adopt(plans))
+  add_members(self, plans)
   return self
 end
 
@@ -224,6 +130,7 @@ local function of_class(self, list, class, kwargs)
   local problems = set_options(self, opts)
   self.class, self._defaults = class, hypers
   local plan, wrong = Group.plan(class, "default", list, hypers)
+  plan.plain = true
   table.move(wrong, 1, #wrong, #problems + 1, problems)
   return finish(self, { plan }, problems)
 end
@@ -238,11 +145,30 @@ local function check_list(groups)
   end
 end
 
-local function of_groups(self, list, groups, opts)
+-- The class and the hyperparameters that groups take where they leave them out.
+local function read_defaults(given)
+  local hypers, opts = split(given)
+  local defaults = { hypers = hypers }
+  if hypers.class ~= nil then
+    local problem
+    defaults.class, problem = classes.resolve(hypers.class)
+    if problem then blame("optim.container: " .. problem) end
+    hypers.class = nil
+  end
+  if wrapper.is(defaults.class) then
+    blame(("optim.container: groups cannot take what they leave out from the wrapper %s, which makes groups itself; "
+      .. "hand it over as the class, without groups"):format(defaults.class.name))
+  end
+  return defaults, opts
+end
+
+local function of_groups(self, list, groups, given)
   check_list(groups)
+  local defaults, opts = read_defaults(given)
   local problems = set_options(self, opts)
-  self._defaults = {}
-  local plans = plan_groups(groups, list, problems)
+  self._defaults, self._default_class = defaults.hypers, defaults.class
+  local plans, tests = grouping.plan(groups, list, { defaults = defaults, settings = settings }, problems)
+  self._tests = tests
   return finish(self, plans, problems)
 end
 
@@ -264,9 +190,17 @@ end
 --- the hyperparameters and the options below.
 --- container(model, groups, options): a list of groups { name =, match =, class =, <hyperparameters> }.
 ---   name: a word; default "group1", "group2" …
----   class: an optimizer class or its name
+---   class: an optimizer class, its name, a wrapper, or the name of a module that returns one. The groups
+---    of a wrapper are named after both: "group.inner"
 ---   match: which parameters the group takes; each goes to the first group that matches it
 ---   expect: how many parameters it takes, or it is an error; when left out, only none is one
+---   optional = true: it may take none
+---   lr_scale, wd_scale: multiply lr and weight_decay, wherever they come from
+---   unfreeze_at: its parameters are frozen until so many updates have been made
+---   state_dtype: as below, for this group
+--- What a group leaves out comes from the options, where they name a class or hyperparameters: { class =
+--- "AdamW", lr = 1e-3 } holds for the groups of AdamW and those without a class; without a class there, for
+--- every group whose class has the hyperparameter.
 ---
 --- What match can be:
 ---   "*.bias": a glob on the full name of the parameter. `*` stands for any characters, dots too; "*.bias"
@@ -281,21 +215,26 @@ end
 ---   max_norm: gradients whose norm together is larger are scaled down to it, as they are read (they are
 ---    not written); default none
 ---   norm_type: 2, or math.huge for the largest absolute value; default 2
----   nonfinite: "off", or "error" to raise when a gradient is not finite, as max_norm does too; default "off"
+---   nonfinite: "off"; "error" to raise when a gradient is not finite, as max_norm does too; "skip" to make no
+---    update then, and clear the gradients; default "off"
+---   ema: keeps an average of the weights: average = ema * average + (1 - ema) * weight after each update.
+---    optimizer:with_ema(fn) calls fn with the averages in the model
+---   state_dtype: "bfloat16" stores states in half the memory (rounded to nearest); default: as the parameter
+---   track_updates: stats() then has the ratio of the norm of the update to that of the weights
 ---
 --- Parameters that are frozen (requires_grad is false) are in their group, but are not updated until they are
 --- woken. Parts of a model that have names, { { "encoder", a }, { "head", b } }, prefix their parameters:
 --- "head.weight". A tensor that occurs twice (tied) is one parameter, with its first name. Everything that is
 --- wrong — a parameter without a group, a group without one, a misspelt word — is said in one error.
----@param parts table a module, a list of modules, or a list of { name, module }
+---@param model table a module, a list of modules, or a list of { name, module }
 ---@param what any a class, its name, or a list of groups
 ---@param opts? table
 ---@return optlua.optim.Container
-function Container.new(self, parts, what, opts, ...)
+function Container.new(self, model, what, opts, ...)
   if select("#", ...) > 0 then
     blame "optim.container: at most three arguments; the container's options stand in the last one, beside the class's"
   end
-  local new, list = begin(self, parts)
+  local new, list = begin(self, model)
   if type(what) == "table" and not classes.is_class(what) then return of_groups(new, list, what, opts) end
   local class, problem = classes.resolve(what)
   if not class then blame("optim.container: " .. problem) end
@@ -311,8 +250,9 @@ function Container:add_group(given)
   if type(given) ~= "table" or given.params == nil then
     blame "optim.container: add_group: a table with params expected"
   end
-  local class, problem = self.class
+  local class = self.class or self._default_class
   if given.class ~= nil or not class then
+    local problem
     class, problem = classes.resolve(given.class)
     if problem then blame("optim.container: add_group: " .. problem) end
   end
@@ -325,6 +265,17 @@ function Container:add_group(given)
   end
   local plan, problems = self:_plan(class, rest)
   finish(self, { plan }, problems)
+end
+
+--- Makes one optimizer of several.
+---@param name string
+---@param list table[] optimizers
+---@return optlua.optim.Container
+function Container.combine(name, list)
+  local self = setmetatable({ optimizers = {}, model_parts = {}, _inner = {}, _defaults = {} }, Container)
+  Optimizer._init(self, name)
+  set_options(self, {})
+  return finish(self, { { name = name, entries = {}, built = list, plain = true } }, {})
 end
 
 --- Makes a kind of containers with methods of its own: called like `optim.container`.

@@ -5,6 +5,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
+local wrapper = require "optlua.optim.wrapper"
 
 local collect, trace = core.collect, core.trace
 
@@ -48,20 +49,89 @@ local function check_params(class, name, entries)
   return problems
 end
 
+--- What a group may say of itself besides its hyperparameters.
+Group.settings = {
+  lr_scale = { required = false, type = "number", min = 0, doc = "multiplies lr" },
+  wd_scale = { required = false, type = "number", min = 0, doc = "multiplies weight_decay" },
+  unfreeze_at = { required = false, type = "integer", min = 0, doc = "its parameters are frozen for so many updates" },
+  state_dtype = { required = false, choices = { "bfloat16", "float32", "float64" },
+    doc = "in which states are stored that declare no dtype; default: as the parameter is" },
+}
+
+local scaled = { lr_scale = "lr", wd_scale = "weight_decay" }
+
+-- Multiplies what a group scales.
+local function scale(class, base, settings)
+  for key, name in pairs(scaled) do
+    local factor = settings[key]
+    if factor and type(base[name]) ~= "number" and class.hyper[name] == nil then
+      return ("%s: %s has no %s"):format(key, class.name, name)
+    elseif factor and base[name] then
+      base[name] = base[name] * factor
+    end
+  end
+end
+
+-- What was given, as hyperparameters and settings.
+local function split(given)
+  local hypers, settings = {}, {}
+  for key, value in pairs(given) do
+    if Group.settings[key] then settings[key] = value else hypers[key] = value end
+  end
+  local checked, problems = options.collect(settings, Group.settings)
+  return hypers, checked, problems
+end
+
+-- A wrapper is asked for the optimizers of a group.
+local function plan_wrapper(class, name, entries, given)
+  local built, wrong = wrapper.build(class, entries, given)
+  local problems = {}
+  for i, problem in ipairs(wrong) do problems[i] = ("group '%s': %s"):format(name, problem) end
+  return { name = name, entries = entries, built = built }, problems
+end
+
 --- Checks what a group is made of, without making it.
----@param class optlua.optim.Class
+---@param class optlua.optim.Class|optlua.optim.Wrapper
 ---@param name string
 ---@param entries table[] { name, tensor, module } each
----@param given table<string, any> hyperparameters; the others get their defaults
----@return table? plan for `new`
+---@param given table<string, any> hyperparameters, the others get their defaults; settings
+---@return table plan for `new`; of a wrapper, with the optimizers that it `built`
 ---@return string[] problems
 function Group.plan(class, name, entries, given)
+  if wrapper.is(class) then return plan_wrapper(class, name, entries, given) end
   local problems = check_params(class, name, entries)
-  local base, wrong = hyper.values(given, class.hyper)
+  local hypers, settings, wrong = split(given)
+  local base, wrong_hypers = hyper.values(hypers, class.hyper)
+  table.move(wrong_hypers, 1, #wrong_hypers, #wrong + 1, wrong)
+  wrong[#wrong + 1] = scale(class, base, settings)
   for _, problem in ipairs(wrong) do
     problems[#problems + 1] = ("group '%s': %s"):format(name, problem)
   end
-  return { class = class, name = name, entries = entries, base = base }, problems
+  return { class = class, name = name, entries = entries, base = base, settings = settings, given = given }, problems
+end
+
+--- Gives a group another name and the clock of its new optimizer.
+---@param name string
+---@param clock { updates: integer }
+function Group:join(name, clock)
+  self.name, self.clock = name, clock
+  self.title = ("%s: group '%s'"):format(self.class.name, name) -- begins a message
+  self.label = ("%s, group '%s'"):format(self.class.name, name) -- of a step, whose place goes on
+end
+
+-- Frozen until its update has come.
+local function freeze(self)
+  if self.unfreeze_at and self.clock.updates < self.unfreeze_at then
+    for _, tensor in ipairs(self.params) do tensor.requires_grad = false end
+    self.sleeps = true
+  end
+end
+
+--- Wakes the parameters of a group whose update has come.
+function Group:wake()
+  if not self.sleeps or self.clock.updates < self.unfreeze_at then return end
+  for _, tensor in ipairs(self.params) do tensor.requires_grad = true end
+  self.sleeps = false
 end
 
 --- Makes a group. Its clock is a table { updates = n }, shared by all groups that step together.
@@ -70,9 +140,10 @@ end
 ---@return optlua.optim.Group
 function Group.new(plan, clock)
   local class = plan.class
-  local self = setmetatable({ class = class, name = plan.name, base = plan.base, clock = clock }, Group)
-  self.title = ("%s: group '%s'"):format(class.name, plan.name) -- begins a message
-  self.label = ("%s, group '%s'"):format(class.name, plan.name) -- of a step, whose place goes on
+  local self = setmetatable({ class = class, base = plan.base }, Group)
+  self:join(plan.name, clock)
+  self.given, self.origin = plan.given, plan.origin or {}
+  for name, value in pairs(plan.settings) do self[name] = value end
   self.names, self.params, self.modules = {}, {}, {}
   for i, entry in ipairs(plan.entries) do
     self.names[i], self.params[i], self.modules[i] = entry[1], entry[2], entry[3] or false
@@ -93,6 +164,7 @@ function Group.new(plan, clock)
   self.has_numbers = next(class.numbers) ~= nil or class.before ~= nil or class.after ~= nil
   if self.has_numbers then face_numbers(self) end
   self.handle = core.group(self.names, self.params)
+  freeze(self)
   self.shapes, self.shape_of = self.handle:shapes()
   return self
 end
@@ -139,6 +211,13 @@ local function evaluate_or_raise(self, schedule, updates)
   end
   return value
 end
+
+--- The value of a scheduled hyperparameter at some count of updates; raises where the schedule gives nothing
+--- legal.
+---@param name string
+---@param updates integer
+---@return any
+function Group:value_at(name, updates) return evaluate_or_raise(self, self.scheduled[name], updates) end
 
 -- What an update used or will use; a schedule that gives nothing legal raises.
 local function value_of(self, name)
@@ -223,7 +302,7 @@ local function is_stale(self)
 end
 
 local function ask_states(self)
-  local layouts, of_shape, reads = slots.layouts(self.class, self.shapes, self.values, self.of_shape)
+  local layouts, of_shape, reads = slots.layouts(self.class, self.shapes, self.values, self.of_shape, self.state_dtype)
   self.handle:layouts(layouts, of_shape)
   self:set_layouts(layouts, of_shape, reads)
 end

@@ -114,12 +114,15 @@ end
 --- Checks values by name; what is not given gets its default.
 ---@param given table<string, any>
 ---@param schema table<string, optlua.Option>
+---@param others? string[] names that are legal besides, for messages
 ---@return table<string, any> checked
 ---@return string[] problems
-function hyper.values(given, schema)
+function hyper.values(given, schema, others)
   local checked, problems, names = {}, {}, options.names(schema)
+  local legal = table.move(names, 1, #names, 1, {})
+  table.move(others or {}, 1, #(others or {}), #legal + 1, legal)
   for name in pairs(given) do
-    if not schema[name] then problems[#problems + 1] = options.unknown("hyperparameter", name, names) end
+    if not schema[name] then problems[#problems + 1] = options.unknown("hyperparameter", name, legal) end
   end
   table.sort(problems)
   for _, name in ipairs(names) do

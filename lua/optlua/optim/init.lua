@@ -9,9 +9,11 @@ local clip_grad_norm_ = require "optlua.optim.clip"
 local Container = require "optlua.optim.container"
 local definition = require "optlua.optim.class"
 local Optimizer = require "optlua.optim.optimizer"
+local groups = require "optlua.optim.groups"
 local params = require "optlua.optim.params"
 local scheduler = require "optlua.optim.scheduler"
 local transform = require "optlua.optim.transform"
+local wrapper = require "optlua.optim.wrapper"
 
 ---@class optlua.Symbol what rules compute with: a parameter, a gradient, a state, or made of them
 ---@field shape integer[] reading it makes the rule run once for each shape
@@ -24,6 +26,7 @@ local transform = require "optlua.optim.transform"
 ---@field Adam optlua.optim.Class
 ---@field AdamW optlua.optim.Class
 ---@field Lion optlua.optim.Class
+---@field Muon optlua.optim.Class
 ---@field SGD optlua.optim.Class
 ---@field sqrt fun(x: optlua.Operand): optlua.Operand
 ---@field rsqrt fun(x: optlua.Operand): optlua.Operand 1 / sqrt(x)
@@ -57,7 +60,8 @@ for name, operation in pairs(core.operations) do optim[name] = operation end
 definition.Class.__call = Optimizer.new
 
 optim.define = definition.define
-optim.is_class = definition.is_class
+optim.is_class = classes.is_class
+optim.wrapper = wrapper.define
 optim.transform = transform
 optim.container = Container
 optim.Container = Container
@@ -66,6 +70,7 @@ optim.lr_scheduler = scheduler.lr_scheduler
 optim.scheduler = scheduler.scheduler
 optim.clip_grad_norm_ = clip_grad_norm_
 optim.role = params.role
+optim.groups = groups
 
 --- Registers a class under a name: from here on it can be chosen by it.
 ---@param name string
@@ -77,11 +82,14 @@ function optim.register(name, class)
   return class
 end
 
---- Forgets a class that was registered.
----@param name string
-function optim.unregister(name)
-  local problem = classes.remove(name)
-  if problem then blame("optim.unregister: " .. problem) end
+--- Forgets the classes that were registered under a name, or under all that a glob matches.
+---@param glob string "*" stands for any characters
+function optim.unregister(glob)
+  local names = type(glob) == "string" and glob:find "[*|]" and classes.added(glob) or { glob }
+  for _, name in ipairs(names) do
+    local problem = classes.remove(name)
+    if problem then blame("optim.unregister: " .. problem) end
+  end
 end
 
 --- The class of a name; a class itself is returned as it is. An unknown name raises, naming the nearest.
@@ -95,8 +103,9 @@ end
 
 optim.get = optim.resolve
 
---- The names of all classes, sorted.
+--- The names of all classes, or of those that a glob matches, sorted.
+---@param glob? string "Adam*"
 ---@return string[]
-function optim.list() return classes.names() end
+function optim.list(glob) return classes.names(glob) end
 
 return setmetatable(optim, { __index = function(_, name) return classes.builtin(name) end })

@@ -3,7 +3,9 @@ local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local Group = require "optlua.optim.group"
+local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
+local overview = require "optlua.optim.overview"
 local params = require "optlua.optim.params"
 local statedict = require "optlua.optim.statedict"
 local transaction = require "optlua.optim.transaction"
@@ -97,7 +99,23 @@ function Optimizer._init(self, name)
   self._name = name
   self._groups, self._clock, self._clip = {}, { updates = 0 }, {}
   self._followers = {} -- by hyperparameter: how groups to come will follow its scheduler
+  self._members = {} -- what steps beside the groups: { name =, optimizer = }
+  self._before, self._after = {}, {} -- hooks of a step
+  self._skipped = 0
   self.groups, self._show = list_groups()
+end
+
+-- The groups of a plan: one, or those of the optimizers that a wrapper built, named after both.
+local function make_groups(plan, clock)
+  if not plan.built then return { Group.new(plan, clock) } end
+  local groups = {}
+  for _, optimizer in ipairs(plan.built) do
+    for _, group in ipairs(optimizer._groups or {}) do
+      group:join(plan.plain and group.name or plan.name .. "." .. group.name, clock)
+      groups[#groups + 1] = group
+    end
+  end
+  return groups
 end
 
 --- Adds groups that were planned; all are made before any is added.
@@ -105,9 +123,11 @@ end
 ---@param plans table[]
 function Optimizer._adopt(self, plans)
   local made = {}
-  for i, plan in ipairs(plans) do
-    made[i] = Group.new(plan, self._clock)
-    for _, follow in pairs(self._followers) do follow(made[i]) end
+  for _, plan in ipairs(plans) do
+    for _, group in ipairs(make_groups(plan, self._clock)) do
+      made[#made + 1] = group
+      for _, follow in pairs(self._followers) do follow(group) end
+    end
   end
   for _, group in ipairs(made) do
     table.insert(self._groups, group)
@@ -229,6 +249,7 @@ end
 --- the optimizer was made with. Schedules for all groups hold for it too.
 ---@param given table
 function Optimizer:add_group(given)
+  hooks.refuse(self, "add_group")
   if not is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
   local plan, problems = self:_plan(self.class, given)
   self:_check({ plan }, problems)
@@ -244,15 +265,32 @@ end
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)
+  hooks.refuse(self, "step")
   local loss = closure and closure()
+  hooks.run(self, self._before)
   transaction.step(self)
+  local members = self._members
+  for i = 1, #members do members[i].optimizer:step() end
+  hooks.run(self, self._after)
   return loss
 end
 
+--- Calls a function with the optimizer before each step: it sees the gradients and may change them. An error
+--- in it is raised by the step, which then does nothing.
+---@param fn fun(optimizer: optlua.optim.Optimizer)
+---@return optlua.optim.Hook # its method `remove` takes it away
+function Optimizer:register_step_pre_hook(fn) return hooks.add(self._name .. ": register_step_pre_hook", self._before, fn) end
+
+--- Calls a function with the optimizer after each step.
+---@param fn fun(optimizer: optlua.optim.Optimizer)
+---@return optlua.optim.Hook # its method `remove` takes it away
+function Optimizer:register_step_post_hook(fn) return hooks.add(self._name .. ": register_step_post_hook", self._after, fn) end
+
 --- Makes all gradients absent; their memory is kept.
 function Optimizer:zero_grad()
-  local groups = self._groups
+  local groups, members = self._groups, self._members
   for i = 1, #groups do groups[i].handle:zero_grad() end
+  for i = 1, #members do members[i].optimizer:zero_grad() end
 end
 
 --- Runs a named rule of its class, on the parameters that were updated at least once. In a container: of
@@ -281,19 +319,63 @@ function Optimizer:eval() change_form(self, "eval") end
 --- Gives parameters the form for training, where the class has two; nothing otherwise.
 function Optimizer:train() change_form(self, "train") end
 
---- What happened: `updates`, the number of committed steps; `grad_norm`, the norm of all gradients before
---- clipping (of the last step where it was measured there, else of the gradients that are present);
---- `state_bytes`.
----@return { updates: integer, grad_norm: number, state_bytes: integer }
+--- Exchanges the weights and their averages, where the container keeps some (ema); parameters that were
+--- never updated stay.
+function Optimizer:swap_ema() self:run "swap_ema" end
+
+--- Calls a function with the averages of the weights (ema) in the model, and puts the weights back, also
+--- after an error.
+---@param fn function
+---@return any ... what it returns
+function Optimizer:with_ema(fn, ...)
+  self:swap_ema()
+  local _ <close> = setmetatable({}, { __close = function() self:swap_ema() end })
+  local results = table.pack(fn(...)) -- no tail call: the weights come back after it
+  return table.unpack(results, 1, results.n)
+end
+
+-- What happened in one group.
+local function group_stats(self, group)
+  local stats = { state_bytes = group.handle:bytes(), updates = group.updates, lr = group.class.hyper.lr and group:read "lr" }
+  stats.grad_norm = core.norm(group.params, self._clip.infinity)
+  local numbers = group.numbers
+  if numbers.weight_square and group.updates > 0 then
+    stats.update_ratio = math.sqrt(numbers.update_square / numbers.weight_square)
+  end
+  return stats
+end
+
+--- What happened: `updates`, the number of committed steps; `skipped`, that of steps that were not made because
+--- of gradients that are not finite; `grad_norm`, the norm of all gradients before clipping (of the last step
+--- where it was measured there, else of the gradients that are present); `state_bytes`; and by name in
+--- `groups` the same of each group: `updates`, `grad_norm` (of the gradients that are present), `state_bytes`, `lr`,
+--- and with the container's option track_updates `update_ratio`, the norm of the last update over that of the weights.
+---@return { updates: integer, skipped: integer, grad_norm: number, state_bytes: integer, groups: table<string, table> }
 function Optimizer:stats()
-  local norm, tensors, bytes = self._norm, {}, 0
+  local norm, tensors, bytes, groups = self._norm, {}, 0, {}
   for _, group in ipairs(self._groups) do
     table.move(group.params, 1, #group.params, #tensors + 1, tensors)
     bytes = bytes + group.handle:bytes()
+    groups[group.name] = group_stats(self, group)
   end
   if not norm then norm = core.norm(tensors, self._clip.infinity) end
-  return { updates = self._clock.updates, grad_norm = norm, state_bytes = bytes }
+  return { updates = self._clock.updates, skipped = self._skipped, grad_norm = norm, state_bytes = bytes, groups = groups }
 end
+
+--- Every parameter with its group and class, the hyperparameters of each group, totals and the bytes of state, as
+--- text. Nothing is changed: it can be asked before the first step.
+---@return string
+function Optimizer:plan() return overview.plan(self) end
+
+--- Where one parameter belongs and why: which groups match it, which took it, and where each hyperparameter comes from.
+---@param name string full name
+---@return string
+function Optimizer:explain(name) return overview.explain(self, name) end
+
+--- The curves of hyperparameters that schedules move, for the updates to come, as text or, with `path`, as SVG.
+---@param opts? { steps?: integer, width?: integer, height?: integer, path?: string }
+---@return string
+function Optimizer:preview(opts) return overview.preview(self, opts) end
 
 --- Everything that is needed to go on: a flat table by name. Tensors share memory with the optimizer.
 ---@return table<string, any>

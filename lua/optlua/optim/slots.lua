@@ -5,7 +5,7 @@ local blame = require "optlua.blame"
 local slots = {}
 
 local floats = { "bfloat16", "float32", "float64" }
-local fields = { dtype = true, init = true, positive = true, shape = true }
+local fields = { dtype = true, exact = true, init = true, positive = true, shape = true }
 
 local function check_shape(shape)
   if type(shape) ~= "table" then return "shape: a list expected" end
@@ -31,7 +31,8 @@ local function check_table(spec)
   if init == "param" and spec.shape then return "init: a copy of the parameter has the parameter's shape" end
   local problem, shape
   if spec.shape ~= nil then problem, shape = check_shape(spec.shape) end
-  return problem, { dtype = dtype, init = init or 0, shape = shape, positive = spec.positive and true or false }
+  return problem, { dtype = dtype, init = init or 0, shape = shape, positive = spec.positive and true or false,
+    exact = spec.exact and true or false }
 end
 
 local function check_slot(name, spec)
@@ -88,6 +89,18 @@ local function extend(old, new)
   return result
 end
 
+-- A layout whose slots without a dtype are stored in another one.
+local function narrow(layout, dtype)
+  local result = {}
+  for i, slot in ipairs(layout) do
+    result[i] = slot
+    if not (slot.dtype or slot.exact) then
+      result[i] = setmetatable({ dtype = dtype }, { __index = slot })
+    end
+  end
+  return result
+end
+
 -- An h that notes which hyperparameters a function read.
 local function listen(values, reads)
   return setmetatable({}, {
@@ -106,15 +119,17 @@ end
 ---@param shapes integer[][]
 ---@param values table<string, any> hyperparameters
 ---@param old? table[][] earlier layouts, for each shape: their slots stay
+---@param state_dtype? string in which states that declare no dtype are stored
 ---@return table[][] layouts distinct ones
 ---@return integer[] of_shape for each shape, the place of its layout
 ---@return table<string, any> reads the hyperparameters that were looked at, with their values
-function slots.layouts(class, shapes, values, old)
+function slots.layouts(class, shapes, values, old, state_dtype)
   local layouts, of_shape, reads, place = {}, {}, {}, {}
   local h = listen(values, reads)
   for i, shape in ipairs(shapes) do
     local layout = class.layout
     if not layout then layout = slots.layout(class.name, class.state(table.move(shape, 1, #shape, 1, {}), h)) end
+    if state_dtype then layout = narrow(layout, state_dtype) end
     layout = extend(old and old[i], layout)
     local key = key_of(layout)
     if not place[key] then

@@ -6,6 +6,7 @@
 --   state.<parameter>.step     how often the parameter was updated
 --   state.<parameter>.<slot>   a tensor; present once there was an update
 --   updates                    committed steps: the clock of schedules
+--   member.<name>              what an optimizer saves that a wrapper built and that is not of this library
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
@@ -36,6 +37,7 @@ end
 function statedict.save(self)
   local state = { updates = self._clock.updates }
   for _, group in ipairs(self._groups) do save_group(state, group) end
+  for _, member in ipairs(self._members) do state["member." .. member.name] = member.optimizer:state_dict() end
   return state
 end
 
@@ -121,7 +123,7 @@ local function ask_layouts(group, base)
     values[name] = base[name]
     if values[name] == nil then values[name] = group.base[name] end
   end
-  return slots.layouts(group.class, group.shapes, values)
+  return slots.layouts(group.class, group.shapes, values, nil, group.state_dtype)
 end
 
 local function read_group(reader, group)
@@ -181,11 +183,15 @@ function statedict.load(self, state)
   local reader = setmetatable({ state = state, seen = {}, missing = {}, problems = {} }, Reader)
   local updates, plans = reader:count("updates"), {}
   for i, group in ipairs(self._groups) do plans[i] = read_group(reader, group) end
+  local members = {}
+  for i, member in ipairs(self._members) do members[i] = reader:take("member." .. member.name) end
   local problem = report(self, reader)
   if problem then blame(problem) end
   for _, plan in ipairs(plans) do plan.twin = make_twin(plan) end
+  for i, member in ipairs(self._members) do member.optimizer:load_state_dict(members[i]) end
   for _, plan in ipairs(plans) do apply(plan, updates) end
   self._clock.updates = updates
+  for _, group in ipairs(self._groups) do group:wake() end
 end
 
 return statedict

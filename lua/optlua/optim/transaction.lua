@@ -24,9 +24,11 @@ local function trace(self)
   return any
 end
 
+-- Raises, or with `skip` returns nothing, when a gradient is not finite.
 local function prepare(self)
   local clip, groups = self._clip, self._groups
-  local norm = prepare_step(clip.measure, clip.infinity, clip.max_norm)
+  local norm, problem = prepare_step(clip.measure, clip.infinity, clip.max_norm, clip.skip)
+  if problem then return nil, problem end
   for i = 1, #groups do
     if groups[i].has_numbers then lend_numbers(groups[i]) end
   end
@@ -41,13 +43,22 @@ local function commit(self, norm)
     if groups[i].has_numbers then settle(groups[i]) end
   end
   self._clock.updates = self._clock.updates + 1
+  for i = 1, #groups do
+    if groups[i].sleeps then groups[i]:wake() end
+  end
   self._norm = norm
 end
 
 local function take(self)
   if not trace(self) then return end
-  commit(self, prepare(self))
+  local norm, problem = prepare(self)
   local groups = self._groups
+  if problem then
+    self._skipped = self._skipped + 1
+    for i = 1, #groups do groups[i].handle:zero_grad() end
+    return
+  end
+  commit(self, norm)
   for i = 1, #groups do
     if groups[i].has_numbers then conclude(groups[i]) end
   end

@@ -1,0 +1,146 @@
+--- grouping: the groups that a script writes for a container, and which parameters each takes.
+local options = require "optlua.options"
+local classes = require "optlua.optim.classes"
+local Group = require "optlua.optim.group"
+local match = require "optlua.optim.match"
+local params = require "optlua.optim.params"
+local wrapper = require "optlua.optim.wrapper"
+
+local grouping = {}
+
+local own_fields = { class = true, expect = true, match = true, name = true, optional = true }
+
+local function read_expect(expect)
+  local count = type(expect) == "number" and math.tointeger(expect) or nil
+  if expect ~= nil and not count then return nil, ("expect: a count expected, got %s"):format(tostring(expect)) end
+  return count
+end
+
+local function read_name(given, i, problems)
+  local fallback = "group" .. i
+  if type(given) == "string" and given ~= "" then return given end
+  if given ~= nil then
+    problems[#problems + 1] = ("the name of %s is a word, not %s"):format(fallback, tostring(given))
+  end
+  return fallback
+end
+
+-- One group of the script, read: { name, class, test, entries, rest }; problems are added to the list.
+local function read_group(given, i, context, problems)
+  if type(given) ~= "table" then
+    problems[#problems + 1] = ("group %d is no table"):format(i)
+    return nil
+  end
+  local group = { name = read_name(given.name, i, problems), entries = {}, rest = {}, origin = {}, given = given }
+  local function complain(problem)
+    if problem then problems[#problems + 1] = ("group '%s': %s"):format(group.name, problem) end
+  end
+  local problem
+  group.test, problem = match.compile(given.match, context.roles)
+  complain(problem)
+  if given.class == nil and context.defaults.class then
+    group.class = context.defaults.class
+  else
+    group.class, problem = classes.resolve(given.class)
+    complain(problem)
+  end
+  group.expect, problem = read_expect(given.expect)
+  complain(problem)
+  for key, value in pairs(given) do
+    if context.settings[key] and not Group.settings[key] then
+      complain(("'%s' is an option of the container, not of a group"):format(key))
+    elseif not own_fields[key] then
+      group.rest[key], group.origin[key] = value, "the group"
+    end
+  end
+  return group
+end
+
+-- Gives each parameter to the first group that matches it.
+local function distribute(list, groups, problems)
+  for _, entry in ipairs(list) do
+    local taken
+    for _, group in ipairs(groups) do
+      if group.test and group.test(entry[1], entry[2], entry[3]) then
+        taken = group
+        break
+      end
+    end
+    if taken then
+      table.insert(taken.entries, entry)
+    else
+      problems[#problems + 1] = ("parameter '%s' matches no group"):format(entry[1])
+    end
+  end
+end
+
+local function check_count(group, problems)
+  local count = #group.entries
+  if group.expect and group.expect ~= count then
+    local names = {}
+    for i, entry in ipairs(group.entries) do names[i] = entry[1] end
+    problems[#problems + 1] = ("group '%s': expect = %d, but it takes %d: %s"):format(group.name, group.expect, count,
+      count > 0 and table.concat(names, ", ") or "none")
+  elseif count == 0 and group.test and not group.expect and not group.given.optional then
+    problems[#problems + 1] = ("group '%s' matches no parameter, or only such that an earlier group takes"):format(group.name)
+  end
+end
+
+-- The roles that parameters can have: those that every layer knows, and those that layers of the model declare.
+local function roles_of(list)
+  local roles = { bias = true, embedding = true, norm = true, weight = true }
+  for _, entry in ipairs(list) do roles[params.role(entry[1], entry[2], entry[3])] = true end
+  return roles
+end
+
+-- Gives a group what it leaves out: the defaults of its class.
+local function inherit(group, defaults, used)
+  if not group.class or defaults.class and group.class ~= defaults.class then return end
+  for key, value in pairs(defaults.hypers) do
+    if defaults.class or wrapper.is(group.class) or group.class.hyper[key] then
+      used[key] = true
+      if group.rest[key] == nil then group.rest[key], group.origin[key] = value, "the defaults" end
+    end
+  end
+end
+
+-- Defaults that hold for no group: a slip of the pen, most likely.
+local function check_defaults(defaults, used, groups, legal, problems)
+  if defaults.class and #groups > 0 then return end -- the class checks them in every group
+  for _, group in ipairs(groups) do
+    for key in pairs(group.class and group.class.hyper or {}) do legal[key] = true end
+  end
+  for _, key in ipairs(options.names(defaults.hypers)) do
+    if not used[key] then problems[#problems + 1] = options.unknown("option", key, options.names(legal)) end
+  end
+end
+
+--- Reads the groups of a script and gives each parameter to the first that matches it.
+---@param given table[] groups as the script has them
+---@param list table[] all parameters, { name, tensor, module } each
+---@param context { defaults: { class?: any, hypers: table }, settings: table }
+---@param problems string[] what is wrong is added
+---@return table[] plans for Group.new, or { built = … } of wrappers
+---@return table[] tests { name, test } of each group, in order
+function grouping.plan(given, list, context, problems)
+  local groups, plans, tests, used, legal = {}, {}, {}, {}, {}
+  context.roles = roles_of(list)
+  for i, one in ipairs(given) do groups[#groups + 1] = read_group(one, i, context, problems) end
+  distribute(list, groups, problems)
+  for key in pairs(context.settings) do legal[key] = true end
+  for i, group in ipairs(groups) do
+    check_count(group, problems)
+    inherit(group, context.defaults, used)
+    tests[i] = { name = group.name, test = group.test, match = group.given.match }
+    if group.class then
+      local plan, wrong = Group.plan(group.class, group.name, group.entries, group.rest)
+      plan.origin = group.origin
+      plans[#plans + 1] = plan
+      table.move(wrong, 1, #wrong, #problems + 1, problems)
+    end
+  end
+  check_defaults(context.defaults, used, groups, legal, problems)
+  return plans, tests
+end
+
+return grouping
