@@ -19,6 +19,7 @@
   X(safetensors)                                                                                   \
   X(files)                                                                                         \
   X(csv)                                                                                           \
+  X(json)                                                                                          \
   X(error)                                                                                         \
   X(host)
 

@@ -1,0 +1,141 @@
+--- choice: sections of a config that choose something by name and give its arguments: an optimizer, a schedule,
+--- a loss, a model, data. In them `class` is the name, and the other keys are arguments.
+local options = require "optlua.options"
+local classes = require "optlua.optim.classes"
+local Container = require "optlua.optim.container"
+local Group = require "optlua.optim.group"
+local wrapper = require "optlua.optim.wrapper"
+
+local choice = {}
+
+-- What PyTorch's optimizers take and this library does not need.
+local ignored = { capturable = true, differentiable = true, foreach = true, fused = true }
+
+-- The arguments of a wrapper: its own, and where it hands others on those of the classes that it builds.
+local function wrapper_arguments(class, given, legal)
+  for name, entry in pairs(class.hyper) do legal[name] = entry end
+  for name, entry in pairs(class.class_of) do
+    legal[name] = { required = false, type = "any", doc = entry.doc or "a class, its name, or a wrapper" }
+    local inner = classes.resolve(given[name] or entry.default)
+    if class.extra and inner then
+      if wrapper.is(inner) then
+        wrapper_arguments(inner, given, legal)
+      else
+        for key, own in pairs(inner.hyper) do legal[key] = legal[key] or own end
+      end
+    end
+  end
+end
+
+local function optimizer_arguments(given)
+  local class, problem = classes.resolve(given.class)
+  if not class then return nil, problem end
+  local legal = {}
+  if wrapper.is(class) then
+    wrapper_arguments(class, given, legal)
+  else
+    for name, entry in pairs(class.hyper) do legal[name] = entry end
+  end
+  for name, entry in pairs(Container.settings) do legal[name] = entry end
+  return legal, nil, class.doc
+end
+
+-- The arguments of what a factory makes; `more` are legal besides.
+local function factory_arguments(factory, more)
+  return function(given)
+    if type(given.class) ~= "string" then return {} end -- a thing of the script itself
+    local found, problem = factory():find(given.class)
+    if not found then return nil, problem end
+    local legal = {}
+    for name, entry in pairs(found.args) do legal[name] = entry end
+    for name, entry in pairs(more or {}) do legal[name] = entry end
+    return legal
+  end
+end
+
+local interval = { default = "step", choices = { "step", "epoch" }, doc = "what the schedule counts" }
+
+local kinds = {
+  optimizer = optimizer_arguments,
+  lr_scheduler = factory_arguments(function() return require("optlua.schedule")._factory end, { interval = interval }),
+  loss = factory_arguments(function() return require("optlua.losses")._factory end),
+  model = factory_arguments(function() return require("optlua.models")._factory end),
+  data = factory_arguments(function() return require("optlua.datasets")._factory end),
+}
+
+local plural = { optimizers = "optimizer", lr_schedulers = "lr_scheduler" }
+
+--- The kind of choice that a place of the config is, or nil.
+---@param path string[]
+---@return string?
+function choice.kind(path)
+  if #path == 1 and kinds[path[1]] then return path[1] end
+  return #path == 2 and plural[path[1]] or nil
+end
+
+--- The arguments that are legal where something was chosen, by name.
+---@param kind string
+---@param given table { class =, … }
+---@return table<string, any>? legal
+---@return string? problem
+---@return string? doc of what was chosen
+function choice.arguments(kind, given) return kinds[kind](given) end
+
+--- The arguments that are legal in a group: what groups say of themselves, and the hyperparameters of its class.
+---@param given table the group
+---@param default_class any of groups that name none
+---@return table<string, any>? legal
+---@return string? problem
+function choice.group_arguments(given, default_class)
+  local class, problem = classes.resolve(given.class or default_class)
+  if not class then return nil, problem end
+  local legal = {}
+  for name in pairs { name = 1, match = 1, class = 1, expect = 1, optional = 1 } do legal[name] = { required = false, type = "any" } end
+  for name, entry in pairs(Group.settings) do legal[name] = entry end
+  if wrapper.is(class) then
+    wrapper_arguments(class, given, legal)
+  else
+    for name, entry in pairs(class.hyper) do legal[name] = entry end
+  end
+  return legal
+end
+
+--- A section in the words of this library: { class = …, arguments }, from a name or from { class_path =, init_args = }. Of
+--- a wrapper's arguments those that are classes may be written so too.
+---@param value any
+---@return table? section
+---@return string? problem
+function choice.normalise(value)
+  if type(value) ~= "table" or getmetatable(value) then return { class = value } end
+  local section = {}
+  for key, item in pairs(value) do
+    if key ~= "class_path" and key ~= "init_args" then section[key] = item end
+  end
+  if value.class_path == nil and value.init_args == nil then return section end
+  if value.class ~= nil then return nil, "class and class_path stand side by side" end
+  section.class = value.class_path
+  if value.init_args ~= nil and type(value.init_args) ~= "table" then return nil, "init_args: a table expected" end
+  for key, item in pairs(value.init_args or {}) do
+    local inner = type(item) == "table" and item.class_path ~= nil
+    section[key] = inner and item.class_path or item
+    for name, argument in pairs(inner and item.init_args or {}) do section[name] = argument end
+  end
+  return section
+end
+
+--- Takes away what PyTorch's optimizers take and this library does not need; returns their names.
+---@param section table
+---@param legal table<string, any>
+---@return string[]
+function choice.drop_ignored(section, legal)
+  local names = {}
+  for _, name in ipairs(options.names(ignored)) do
+    if section[name] ~= nil and legal[name] == nil then
+      section[name] = nil
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
+return choice

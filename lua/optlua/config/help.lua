@@ -1,0 +1,109 @@
+--- help: what a config can be told, as text: names, types, ranges, defaults, meanings.
+local options = require "optlua.options"
+local choice = require "optlua.config.choice"
+local text = require "optlua.config.text"
+
+local help = {}
+
+local function type_text(option, value)
+  if option.choices then
+    local words = {}
+    for i, word in ipairs(option.choices) do words[i] = tostring(word) end
+    return table.concat(words, "|")
+  end
+  if option.type then return option.type end
+  if option.integer or math.type(value) == "integer" and option.default == nil then return "integer" end
+  if type(value) == "table" then return "list" end
+  return value == nil and "any" or type(value)
+end
+
+local bounds = { { "min", ">= " }, { "max", "<= " }, { "above", "> " }, { "below", "< " } }
+
+local function describe(name, option, value)
+  local words = {}
+  if option.doc then words[1] = option.doc .. "." end
+  for _, bound in ipairs(bounds) do
+    if option[bound[1]] then words[#words + 1] = ("%s%.14g"):format(bound[2], option[bound[1]]) end
+  end
+  if value ~= nil then words[#words + 1] = "[" .. text.write(value) .. "]" end
+  if option.required and value == nil then words[#words + 1] = "(required)" end
+  local kind = type_text(option, value == nil and option.default or value)
+  return { ("--%s %s"):format(name, kind), table.concat(words, " ") }
+end
+
+local function add_lines(lines, title, rows)
+  if #rows == 0 then return end
+  lines[#lines + 1] = ""
+  lines[#lines + 1] = title
+  local width = 0
+  for _, row in ipairs(rows) do width = math.max(width, math.min(#row[1], 38)) end
+  for _, row in ipairs(rows) do
+    lines[#lines + 1] = (("  %-" .. width .. "s  %s"):format(row[1], row[2]):gsub("%s+$", ""))
+  end
+end
+
+local function is_section(value) return type(value) == "table" and not getmetatable(value) and value[1] == nil end
+
+-- Rows of the plain values; choices are put aside.
+local function collect(schema, values, path, rows, choices)
+  for _, key in ipairs(options.names(schema)) do
+    local own = table.move(path, 1, #path, 1, {})
+    own[#own + 1] = key
+    local name = table.concat(own, ".")
+    if choice.kind(own) then
+      if values[key] then choices[#choices + 1] = { name, own, values[key] } end
+    elseif name == "groups" then
+      choices.groups = values.groups
+    elseif is_section(schema[key]) then
+      collect(schema[key], values[key] or {}, own, rows, choices)
+    else
+      rows[#rows + 1] = describe(name, options.describe(schema[key]), values[key])
+    end
+  end
+end
+
+local function add_choice(lines, name, path, section)
+  local legal, problem, doc = choice.arguments(choice.kind(path), section)
+  local class = type(section.class) == "string" and section.class or text.write(section.class)
+  if not legal then
+    add_lines(lines, ("%s: %s"):format(name, problem), {})
+    return
+  end
+  local rows = { { ("--%s NAME"):format(name), ("another one [%s]"):format(class) } }
+  for _, key in ipairs(options.names(legal)) do
+    local option = options.describe(legal[key])
+    local value = section[key]
+    if value == nil then value = option.default end
+    rows[#rows + 1] = describe(name .. "." .. key, option, value)
+  end
+  add_lines(lines, ("%s: %s%s"):format(name, class, doc and " (" .. doc .. ")" or ""), rows)
+end
+
+local function add_groups(lines, groups)
+  local rows = {}
+  for _, group in ipairs(groups or {}) do
+    local words = {}
+    for _, key in ipairs(options.names(group)) do
+      if key ~= "name" then words[#words + 1] = ("%s = %s"):format(key, text.write(group[key])) end
+    end
+    rows[#rows + 1] = { ("--groups.%s.KEY"):format(tostring(group.name)), table.concat(words, ", ") }
+  end
+  add_lines(lines, "groups: what a group leaves out comes from optimizer", rows)
+end
+
+--- What a config takes, as text.
+---@param config optlua.Config
+---@param usage string
+---@param switches table[] { "--plan", "what it does" } each
+---@return string
+function help.text(config, usage, switches)
+  local lines, rows, choices = { usage }, {}, {}
+  collect(config.schema, config.values, {}, rows, choices)
+  add_lines(lines, "switches:", switches)
+  add_lines(lines, "values, with their defaults in brackets:", rows)
+  for _, item in ipairs(choices) do add_choice(lines, table.unpack(item)) end
+  add_groups(lines, choices.groups)
+  return table.concat(lines, "\n")
+end
+
+return help

@@ -1,0 +1,339 @@
+--- tree: the values of a config, which the command line and config files can change, checked key by key.
+--
+-- The script's table holds defaults, or descriptions of values (optlua.arg). Values come from it, then from config
+-- files in their order, then from the command line; each is checked against its default or description. Some
+-- sections choose something by name (see choice.lua); groups are reached by their names.
+local options = require "optlua.options"
+local blame = require "optlua.blame"
+local choice = require "optlua.config.choice"
+local file = require "optlua.config.file"
+local text = require "optlua.config.text"
+
+---@class optlua.Config
+---@field values table the values as they stand
+---@field notes string[] what was dropped or ignored, for the user
+---@field open boolean whether optimizer, groups … may be set though the script's table lacks them
+---@field switches string[] other words of the command line, for messages
+local Config = {}
+Config.__index = Config
+
+local function is_description(value) return type(value) == "table" and getmetatable(value) and getmetatable(value).__name == "arg" end
+
+local function is_section(value) return type(value) == "table" and not getmetatable(value) and value[1] == nil end
+
+-- A word in which a path is written.
+local function name_of(path) return table.concat(path, ".") end
+
+local function append(path, key)
+  local longer = table.move(path, 1, #path, 1, {})
+  longer[#longer + 1] = key
+  return longer
+end
+
+-- Values ---------------------------------------------------------------------------------------------------
+
+-- A copy of data; what is no plain table is shared.
+local function copy(value)
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  local result = {}
+  for key, item in pairs(value) do result[key] = copy(item) end
+  return result
+end
+
+local function default_of(value)
+  if is_description(value) then return copy(value.default) end
+  return copy(value)
+end
+
+-- The values of the script's table.
+local function defaults(self, schema, path)
+  local values = {}
+  for key, value in pairs(schema) do
+    local own = append(path, key)
+    if choice.kind(own) and value ~= false then
+      values[key] = choice.normalise(default_of(value))
+      for name in pairs(values[key]) do self.origin[name_of(append(own, name))] = "script" end
+    elseif is_section(value) then
+      values[key] = defaults(self, value, own)
+    else
+      values[key] = default_of(value)
+    end
+    self.origin[name_of(own)] = "script"
+  end
+  return values
+end
+
+--- Makes a config of a script's table.
+---@param schema table
+---@param base? table further keys that are legal, with their defaults
+---@return optlua.Config
+function Config.new(schema, base)
+  if type(schema) ~= "table" then blame("a config is a table, not a " .. type(schema)) end
+  local self = setmetatable({ schema = {}, origin = {}, notes = {}, problems = {} }, Config)
+  for key, value in pairs(base or {}) do self.schema[key] = value end
+  for key, value in pairs(schema) do
+    if type(key) ~= "string" then blame("a config has names for keys, not " .. tostring(key)) end
+    local described = base and is_description(base[key]) and not is_description(value)
+    self.schema[key] = described and setmetatable({ default = value }, { __index = base[key], __name = "arg" }) or value
+  end
+  self.values = defaults(self, self.schema, {})
+  return self
+end
+
+function Config:complain(format, ...) table.insert(self.problems, format:format(...)) end
+
+-- Setting -----------------------------------------------------------------------------------------------
+
+-- Sets a value that is described by its default or by an arg.
+local function set_leaf(self, values, key, described, path, value, raw)
+  local name = name_of(path)
+  if value == text.null then
+    values[key] = nil
+    return
+  end
+  local option = options.describe(described)
+  if raw and (option.type == "string" or type(option.default) == "string") and type(value) ~= "string" then value = raw end
+  local checked, problem = options.value(name, value, option)
+  if problem then self:complain("%s", problem) else values[key] = checked end
+end
+
+-- Another class takes no arguments of the old one that it does not know; those of the script are dropped.
+local function change_class(self, section, path, value)
+  if section.class == value then return end
+  section.class = value
+  local legal = choice.arguments(choice.kind(path), section)
+  if not legal then return end
+  local dropped = {}
+  for _, key in ipairs(options.names(section)) do
+    if key ~= "class" and legal[key] == nil and self.origin[name_of(append(path, key))] == "script" then
+      section[key] = nil
+      dropped[#dropped + 1] = key
+    end
+  end
+  if #dropped > 0 then
+    table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(name_of(path), text.write(value),
+      table.concat(dropped, ", ")))
+  end
+end
+
+local function set_choice(self, values, path, value, source)
+  local key = path[#path]
+  if value == text.null or value == false then
+    values[key] = nil
+    return
+  end
+  local given, problem = choice.normalise(value)
+  if problem then return self:complain("%s: %s", name_of(path), problem) end
+  local section = values[key] or {}
+  values[key] = section
+  if given.class ~= nil then
+    change_class(self, section, path, given.class)
+    self.origin[name_of(append(path, "class"))] = source
+  end
+  for name, item in pairs(given) do
+    if name ~= "class" then
+      section[name] = item
+      if item == text.null then section[name] = nil end
+      self.origin[name_of(append(path, name))] = source
+    end
+  end
+end
+
+local function group_named(groups, name)
+  local names = {}
+  for i, group in ipairs(groups) do
+    names[i] = tostring(group.name)
+    if group.name == name then return group end
+  end
+  return nil, options.unknown("group", name, names)
+end
+
+-- groups.NAME.KEY = value; or all groups, as a list, or some, by name.
+local function set_groups(self, values, path, value, source)
+  if #path == 1 and value == text.null then
+    values.groups = nil
+  elseif #path == 1 and type(value) == "table" and value[1] ~= nil then
+    values.groups = copy(value)
+  elseif #path == 1 and type(value) == "table" then
+    for name, fields in pairs(value) do set_groups(self, values, append(path, name), fields, source) end
+  elseif #path == 1 then
+    self:complain("groups: a list of groups, or groups by name, expected")
+  else
+    local group, problem = group_named(values.groups or {}, path[2])
+    if problem then return self:complain("groups: %s", problem) end
+    local fields = #path == 2 and value or { [path[3]] = value }
+    if type(fields) ~= "table" or #path > 3 then return self:complain("%s: no such place in a group", name_of(path)) end
+    for key, item in pairs(fields) do
+      group[key] = item
+      if item == text.null then group[key] = nil end
+      self.origin[("groups.%s.%s"):format(path[2], key)] = source
+    end
+  end
+end
+
+local standard = { groups = true, lr_scheduler = true, lr_schedulers = true, optimizer = true, optimizers = true }
+
+local function unknown_key(self, schema, path)
+  local names = options.names(schema)
+  if #path == 1 and self.open then
+    for name in pairs(standard) do names[#names + 1] = name end
+    for _, name in ipairs(self.switches or {}) do names[#names + 1] = name end
+    table.sort(names)
+  end
+  local parent = name_of(table.move(path, 1, #path - 1, 1, {}))
+  self:complain("%s%s", parent == "" and "" or parent .. ": ", options.unknown("option", path[#path], names))
+end
+
+-- Walks to the place of a path and sets it there.
+local function set(self, schema, values, path, at, value, source, raw)
+  local key = path[at]
+  local here = table.move(path, 1, at, 1, {})
+  local described = schema[key]
+  if key == "groups" and at == 1 and (described ~= nil or self.open) then return set_groups(self, values, path, value, source) end
+  local free = self.open and standard[here[1]] and (at == 1 or next(schema) == nil)
+  if choice.kind(here) and (described ~= nil or free) then
+    if #path > at + 1 then return self:complain("%s: an argument has no parts", name_of(path)) end
+    return set_choice(self, values, here, at < #path and { [path[at + 1]] = value } or value, source)
+  end
+  if described == nil and self.open and standard[key] then described = {} end
+  if described == nil then return unknown_key(self, schema, here) end
+  if is_section(described) then
+    values[key] = values[key] or {}
+    if at < #path then return set(self, described, values[key], path, at + 1, value, source, raw) end
+    if value == text.null then values[key] = nil return end
+    if type(value) ~= "table" then return self:complain("%s: a table expected, got %s", name_of(path), text.write(value)) end
+    for name, item in pairs(value) do set(self, described, values[key], append(path, tostring(name)), at + 1, item, source) end
+    return
+  end
+  if at < #path then return self:complain("%s: %s has no parts", name_of(path), name_of(here)) end
+  set_leaf(self, values, key, described, path, value, raw)
+  self.origin[name_of(path)] = source
+end
+
+--- Sets one value; problems are noted, and raised by `finish`.
+---@param path string[]
+---@param value any config.null deletes
+---@param source string where it comes from
+---@param raw? string the word of the command line that it was read from
+function Config:set(path, value, source, raw) set(self, self.schema, self.values, path, 1, value, source, raw) end
+
+--- Sets the values of a table.
+---@param given table
+---@param source string
+function Config:merge(given, source)
+  for _, key in ipairs(options.names(given)) do self:set({ tostring(key) }, given[key], source) end
+end
+
+--- Sets the values of a config file.
+---@param path string
+function Config:read(path)
+  local given, problem = file.read(path)
+  if problem then return self:complain("%s", problem) end
+  self:merge(given, path)
+end
+
+-- Checking ---------------------------------------------------------------------------------------------------
+
+-- The arguments of one choice or group, against those that are legal.
+local function check_section(self, section, legal, where)
+  for _, key in ipairs(options.names(section)) do
+    local described = legal[key]
+    if key ~= "class" and described == nil then
+      self:complain("%s: %s", where, options.unknown("option", key, options.names(legal)))
+    elseif key ~= "class" and type(section[key]) ~= "function" then
+      local checked, problem = options.value(where .. "." .. key, section[key], described)
+      if problem then self:complain("%s", problem) else section[key] = checked end
+    end
+  end
+end
+
+local function check_choice(self, section, path)
+  local kind, where = choice.kind(path), name_of(path)
+  if section.class == nil then return self:complain("%s: class: a class or its name is required", where) end
+  local legal, problem = choice.arguments(kind, section)
+  if problem then return self:complain("%s: %s", where, problem) end
+  local dropped = choice.drop_ignored(section, legal)
+  if #dropped > 0 then
+    table.insert(self.notes, ("%s: %s: not needed here, ignored"):format(where, table.concat(dropped, ", ")))
+  end
+  check_section(self, section, legal, where)
+end
+
+-- Hyperparameters of the script's groups that another class does not know are dropped.
+local function check_group(self, group, default_class)
+  local where = "groups." .. tostring(group.name)
+  local legal, problem = choice.group_arguments(group, default_class)
+  if problem then return self:complain("%s: %s", where, problem) end
+  for _, key in ipairs(options.names(group)) do
+    local given = self.origin[("%s.%s"):format(where, key)]
+    if legal[key] == nil and not given and self.class_changed then
+      group[key] = nil
+      table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(where,
+        text.write(group.class or default_class), key))
+    end
+  end
+  check_section(self, group, legal, where)
+end
+
+local function check_required(self, schema, values, path)
+  for _, key in ipairs(options.names(schema)) do
+    local described, own = schema[key], append(path, key)
+    if is_description(described) and described.required and values[key] == nil then
+      self:complain("%s: is required", name_of(own))
+    elseif is_section(described) and not choice.kind(own) and values[key] then
+      check_required(self, described, values[key], own)
+    end
+  end
+end
+
+local function check_choices(self, values, path)
+  for _, key in ipairs(options.names(values)) do
+    local own = append(path, key)
+    if choice.kind(own) then
+      if values[key] then check_choice(self, values[key], own) end
+    elseif #own == 1 and type(values[key]) == "table" and choice.kind(append(own, "x")) then
+      check_choices(self, values[key], own)
+    end
+  end
+end
+
+-- Reading a name that a config does not have raises; one that has no value is nil.
+local function strict(values, schema, where)
+  for key, described in pairs(schema) do
+    if is_section(described) and type(values[key]) == "table" and not choice.kind(append(where, key)) then
+      strict(values[key], described, append(where, key))
+    end
+  end
+  return setmetatable(values, {
+    __index = function(_, key)
+      if schema[key] ~= nil or standard[key] or type(key) ~= "string" then return nil end
+      error(("the config has no %s"):format(options.unknown("key", name_of(append(where, key)), options.names(schema))), 2)
+    end,
+  })
+end
+
+--- Checks the whole and raises all problems at once.
+---@param what string begins the message
+---@return table values reading a name that it does not have raises
+function Config:finish(what)
+  local values = self.values
+  local script_class = self.schema.optimizer and choice.normalise(default_of(self.schema.optimizer)).class
+  self.class_changed = values.optimizer and values.optimizer.class ~= script_class
+  check_required(self, self.schema, values, {})
+  check_choices(self, values, {})
+  for _, group in ipairs(values.groups or {}) do
+    check_group(self, group, values.optimizer and values.optimizer.class)
+  end
+  if #self.problems > 0 then
+    blame(("%s: %s"):format(what, table.concat(self.problems, "\n" .. what .. ": ")))
+  end
+  return strict(values, self.schema, {})
+end
+
+--- The config as Lua data: a config file that gives the same values.
+---@return string
+function Config:text() return "return " .. text.write(setmetatable(copy(self.values), nil)) .. "\n" end
+
+Config.null = text.null
+
+return Config

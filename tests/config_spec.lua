@@ -1,0 +1,211 @@
+-- Configs: defaults and descriptions, the command line, files, choices, groups; what is refused.
+local optlua = require "optlua"
+local command = require "optlua.config.command"
+local Config = require "optlua.config.tree"
+local arg, optim = optlua.arg, optlua.optim
+
+local fails = require("fails").matching
+
+local function sample()
+  return {
+    epochs = 3, rate = 0.5, name = "x", shuffle = true, sizes = { 8, 16 }, ratio = arg { default = 0.1, min = 0, below = 1 },
+    text = arg { type = "string", doc = "a text" },
+    model = nil, net = { width = 32, deep = { layers = arg { default = 2, integer = true, min = 1 } } },
+    optimizer = { class = "AdamW", lr = 3e-3, weight_decay = 1e-2 },
+    groups = { { name = "biases", match = "*.bias", weight_decay = 0 }, { name = "rest", match = "*" } },
+    lr_scheduler = { class = "warmup_stable_decay", warmup_steps = 50 },
+  }
+end
+
+local function read(words, schema)
+  local config = Config.new(schema or sample())
+  config.open = true
+  local _, problems = command.read(words, config, { config = "value", help = "flag" })
+  for _, problem in ipairs(problems) do config:complain("%s", problem) end
+  return config:finish "test", config
+end
+
+local function written(suffix, text)
+  local path = os.tmpname()
+  os.remove(path)
+  path = path .. suffix
+  local file = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+  return path
+end
+
+describe("a config", function()
+  it("has the script's values where nothing else is said", function()
+    local values = read {}
+    assert.same({ 3, 0.5, "x", true, 0.1 }, { values.epochs, values.rate, values.name, values.shuffle, values.ratio })
+    assert.is_nil(values.text)
+    assert.equal(2, values.net.deep.layers)
+    fails('the config has no unknown key "epoch" %(did you mean "epochs"%?%)', function() return values.epoch end)
+    fails('unknown key "net.widht"', function() return values.net.widht end)
+  end)
+
+  it("takes values from the command line, with = or as the next word, by their types", function()
+    local values = read { "--epochs=5", "--rate", "1e-2", "--name=7", "--sizes=[1, 2]", "--net.deep.layers=4.0", "--text=5",
+      "--net.width", "64" }
+    assert.same({ 5, 0.01, "7", "5", 4, 64 }, { values.epochs, values.rate, values.name, values.text, values.net.deep.layers, values.net.width })
+    assert.same({ 1, 2 }, values.sizes)
+    assert.equal("integer", math.type(values.net.deep.layers))
+    assert.is_false((read { "--shuffle=false" }).shuffle)
+    assert.is_true((read { "--shuffle", "--epochs=1" }).shuffle)
+    assert.is_false((read { "--shuffle", "false" }).shuffle)
+    assert.is_nil((read { "--text=x", "--text=null" }).text)
+  end)
+
+  it("refuses what is wrong, all at once, by name", function()
+    fails('unknown option "epoch" %(did you mean "epochs"%?%)', read, { "--epoch=5" })
+    fails('net: unknown option "widht" %(did you mean "width"%?%)', read, { "--net.widht=5" })
+    fails("ratio: expected a number at least 0 and below 1, got 2", read, { "--ratio=2" })
+    fails("layers: expected an integer at least 1, got 1.5", read, { "--net.deep.layers=1.5" })
+    fails("epochs: expected a number, got \"many\"", read, { "--epochs=many" })
+    fails('"epochs": options begin with %-%-', read, { "epochs" })
+    fails("%-%-epochs: a value is missing", read, { "--epochs" })
+    fails("epochs.x: epochs has no parts", read, { "--epochs.x=1" })
+    fails("required: is required", read, {}, { required = arg { required = true, type = "number" } })
+    fails("epoch.*ratio", read, { "--epoch=5", "--ratio=2" })
+    fails("field.*defualt", arg, { defualt = 1 })
+    fails("default: expected a number at least 1, got 0", arg, { default = 0, min = 1 })
+  end)
+end)
+
+describe("a choice in a config", function()
+  it("changes its arguments and its class", function()
+    local values, config = read { "--optimizer.lr=1e-4", "--optimizer.betas=[0.8,0.9]", "--optimizer.max_norm=1" }
+    assert.same({ "AdamW", 1e-4, 1 }, { values.optimizer.class, values.optimizer.lr, values.optimizer.max_norm })
+    assert.same({}, config.notes)
+    values = read { "--optimizer=Lion" }
+    assert.same({ "Lion", 3e-3 }, { values.optimizer.class, values.optimizer.lr })
+    values, config = read({ "--optimizer=SGD", "--optimizer.momentum=0.9" }, { optimizer = { class = "AdamW", betas = { 0.9, 0.95 } } })
+    assert.is_nil(values.optimizer.betas)
+    assert.matches('optimizer: "SGD" does not take betas; dropped', config.notes[1])
+    assert.equal(0.9, values.optimizer.momentum)
+    values = read { "--lr_scheduler=linear", "--lr_scheduler.to=0.1", "--lr_scheduler.steps=10" }
+    assert.equal("linear", values.lr_scheduler.class)
+    assert.is_nil((read { "--lr_scheduler=null" }).lr_scheduler)
+    assert.equal("StepLR", (read({ "--lr_scheduler=StepLR", "--lr_scheduler.step_size=2" }, { epochs = 1 })).lr_scheduler.class)
+  end)
+
+  it("is checked by what was chosen", function()
+    fails('optimizer: unknown option "momentum".*legal: amsgrad, betas', read, { "--optimizer.momentum=0.9" })
+    fails('optimizer: unknown optimizer "AdamX" %(did you mean "Adam"', read, { "--optimizer=AdamX" })
+    fails("optimizer.lr: expected a number at least 0, got %-1", read, { "--optimizer.lr=-1" })
+    fails('lr_scheduler: unknown option "warmup_step" %(did you mean "warmup_steps"', read, { "--lr_scheduler.warmup_step=1" })
+    fails('lr_scheduler: unknown schedule "cosin"', read, { "--lr_scheduler=cosin" })
+    fails("optimizer.lr.x: an argument has no parts", read, { "--optimizer.lr.x=1" })
+  end)
+
+  it("can be a class of the script itself", function()
+    local values = read({ "--optimizer.lr=0.5" }, { optimizer = { class = optim.Lion, lr = 1 } })
+    assert.equal(optim.Lion, values.optimizer.class)
+    values = read({}, { lr_scheduler = function() return 1 end })
+    assert.is_function(values.lr_scheduler.class)
+  end)
+
+  it("sends several by name", function()
+    local schema = { optimizers = { gen = { class = "Adam", lr = 1 }, disc = { class = "SGD" } }, lr_schedulers = { gen = { class = "constant" } } }
+    local values = read({ "--optimizers.gen.lr=2", "--optimizers.disc=AdamW", "--lr_schedulers.gen.factor=0.5" }, schema)
+    assert.same({ 2, "AdamW", 0.5 }, { values.optimizers.gen.lr, values.optimizers.disc.class, values.lr_schedulers.gen.factor })
+    fails("optimizers.gen: unknown option \"lrr\"", read, { "--optimizers.gen.lrr=2" }, schema)
+    fails('optimizers: unknown option "generator"', read, { "--optimizers.generator.lr=2" }, schema)
+  end)
+end)
+
+describe("groups in a config", function()
+  it("are reached by name", function()
+    local values = read { "--groups.biases.lr=1e-2", "--groups.rest.weight_decay=0.5" }
+    assert.same({ 1e-2, 0, 0.5 }, { values.groups[1].lr, values.groups[1].weight_decay, values.groups[2].weight_decay })
+    assert.is_nil((read { "--groups=null" }).groups)
+    fails('unknown group "bias" %(did you mean "biases"', read, { "--groups.bias.lr=1" })
+    fails('groups.rest: unknown option "lrr"', read, { "--groups.rest.lrr=1" })
+    fails("groups.rest.lr: expected a number", read, { "--groups.rest.lr=-1" })
+  end)
+
+  it("drop what another class does not take, if it came from the script", function()
+    local Plain = optim.register("PlainSpec", optim.define { name = "Plain", hyper = { lr = 0.1 }, update = function(p, g, s, h) return p - h.lr * g end })
+    local values, config = read { "--optimizer=PlainSpec" }
+    assert.equal(Plain, optim.resolve(values.optimizer.class))
+    assert.is_nil(values.groups[1].weight_decay)
+    assert.matches("groups.biases: .*does not take weight_decay", table.concat(config.notes, "\n"))
+    fails('groups.biases: unknown option "weight_decay"', read, { "--optimizer=PlainSpec", "--groups.biases.weight_decay=1" })
+    optim.unregister "PlainSpec"
+  end)
+end)
+
+describe("config files", function()
+  it("are Lua data, JSON and YAML, the later over the earlier, the command line over all", function()
+    local lua = written(".lua", 'return { epochs = 7, net = { width = 5 }, rate = math.huge }')
+    local json = written(".json", '{"epochs": 8, "optimizer": {"lr": 1}}')
+    local yaml = written(".yaml", "epochs: 9\ngroups:\n  rest:\n    lr: 0.25\nsizes: [3, 4]\n")
+    local values = read { "--config", lua, "--config=" .. json, "--name=z" }
+    assert.same({ 8, 5, 1, "z", math.huge }, { values.epochs, values.net.width, values.optimizer.lr, values.name, values.rate })
+    values = read { "--epochs=1", "--config", yaml }
+    assert.same({ 1, 0.25 }, { values.epochs, values.groups[2].lr })
+    assert.same({ 3, 4 }, values.sizes)
+    for _, path in ipairs { lua, json, yaml } do os.remove(path) end
+  end)
+
+  it("understand class_path and init_args, PyTorch's names and what PyTorch's classes take besides", function()
+    local yaml = written(".yaml", "optimizer:\n  class_path: torch.optim.AdamW\n  init_args:\n    lr: 1.0e-4\n    fused: true\n    foreach: false\n")
+    local values, config = read { "--config", yaml }
+    assert.same({ "torch.optim.AdamW", 1e-4 }, { values.optimizer.class, values.optimizer.lr })
+    assert.matches("optimizer: foreach, fused: not needed here, ignored", table.concat(config.notes, "\n"))
+    os.remove(yaml)
+  end)
+
+  it("choose wrappers, whose arguments and those of the inner class are checked by name", function()
+    optim.register("SplitSpec", optim.wrapper { name = "SplitSpec", extra = true,
+      hyper = { inner = { default = "AdamW", type = "class" }, scale = { default = 5, min = 0 } },
+      build = function(named, args, extra) return args.inner(named, extra) end })
+    local function yaml(text)
+      local path = written(".yaml", text)
+      local _ <close> = setmetatable({}, { __close = function() os.remove(path) end })
+      return (read { "--config", path, "--groups=null" })
+    end
+    local head = "optimizer:\n  class_path: SplitSpec\n  init_args:\n"
+    local values = yaml(head .. "    scale: 2\n    inner:\n      class_path: torch.optim.SGD\n      init_args: {momentum: 0.5}\n")
+    assert.same({ 2, "torch.optim.SGD", 0.5 }, { values.optimizer.scale, values.optimizer.inner, values.optimizer.momentum })
+    fails('unknown option "momentum"', yaml, head .. "    momentum: 0.5\n")
+    fails("optimizer.scale: expected a number at least 0", yaml, head .. "    scale: -2\n")
+    optim.unregister "SplitSpec"
+  end)
+
+  it("that are wrong say where", function()
+    for _, case in ipairs {
+      { ".yaml", "epochs: 1\nepochs: 2\n", 'line 2: the key "epochs" stands there twice' },
+      { ".yaml", "net: {width: 1, width: 2}\n", 'the key "width" stands there twice' },
+      { ".yaml", "epochs: 123456789012345678901\n", "the integer 123456789012345678901 has more than 64 bits" },
+      { ".yaml", "a: [1\n", "yaml" }, { ".json", '{"epochs": 1,}', "line 1" }, { ".json", '{"epochs":1,"epochs":2}', "duplicate" },
+      { ".lua", "return { epochs = }", "unexpected symbol" }, { ".lua", "while true do end", "computes nothing for long" },
+      { ".lua", "return os.exit()", "attempt to index a nil value" }, { ".lua", "return 5", "a table expected, got a number" },
+      { ".toml", "epochs = 1", "ends with .lua, .json, .yaml or .yml" }, { ".json", '{"epoch": 1}', 'unknown option "epoch"' },
+    } do
+      local path = written(case[1], case[2])
+      fails(case[3], read, { "--config", path })
+      os.remove(path)
+    end
+    fails("No such file", read, { "--config=/nowhere.lua" })
+    assert.equal("[1, 2]", require("optlua.config.text").write({ 1, 2 }):gsub("[{}]", { ["{"] = "[", ["}"] = "]" }):gsub("%[ ", "["):gsub(" %]", "]"))
+  end)
+
+  it("that print-config writes give the same values", function()
+    local _, config = read { "--epochs=5", "--name=a\"b\nc", "--optimizer=Lion", "--groups.rest.lr=0.1", "--rate=0.1" }
+    local path = written(".lua", config:text())
+    local _, again = read { "--config", path }
+    assert.equal(config:text(), again:text())
+    os.remove(path)
+  end)
+end)
+
+describe("optlua.config", function()
+  it("gives plain scripts the same", function()
+    local cfg = optlua.config({ epochs = 3, lr = arg { default = 0.1, min = 0 } }, { "--lr=0.5" })
+    assert.same({ 3, 0.5 }, { cfg.epochs, cfg.lr })
+    fails('optlua.config: unknown option "ephocs"', optlua.config, { epochs = 3 }, { "--ephocs=1" })
+    fails("optlua.config: lr: expected a number at least 0", optlua.config, { lr = arg { default = 1, min = 0 } }, { "--lr=-1" })
+  end)
+end)
