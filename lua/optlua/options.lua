@@ -96,7 +96,10 @@ end
 
 local is_tensor = core.is_tensor
 
-local function is_callable(value)
+--- Whether a value can be called.
+---@param value any
+---@return boolean
+function options.is_callable(value)
   local meta = debug.getmetatable(value)
   return type(value) == "function" or (meta ~= nil and meta.__call ~= nil)
 end
@@ -116,7 +119,7 @@ local predicates = {
   integer = function(value) return type(value) == "number" and math.tointeger(value) ~= nil end,
   list = is_list,
   tensor = is_tensor,
-  callable = is_callable,
+  callable = options.is_callable,
 }
 
 local function has_type(value, types)
@@ -232,7 +235,7 @@ function options.value(name, value, entry)
   if types == "integer" and not option.integer then
     option = setmetatable({ integer = true }, { __index = option })
   end
-  if type(value) == "table" and is_list(value) and not is_callable(value) then
+  if type(value) == "table" and is_list(value) and not options.is_callable(value) then
     return check_list(option, name, value)
   end
   return check_scalar(option, name, value)

@@ -171,15 +171,17 @@ local function set_groups(self, values, path, value, source)
   end
 end
 
-local standard = { groups = true, lr_scheduler = true, lr_schedulers = true, optimizer = true, optimizers = true }
+local standard = { data = true, groups = true, loss = true, lr_scheduler = true, lr_schedulers = true, model = true,
+  optimizer = true, optimizers = true }
 
 local function unknown_key(self, schema, path)
-  local names = options.names(schema)
+  local legal = {}
+  for name in pairs(schema) do legal[name] = true end
   if #path == 1 and self.open then
-    for name in pairs(standard) do names[#names + 1] = name end
-    for _, name in ipairs(self.switches or {}) do names[#names + 1] = name end
-    table.sort(names)
+    for name in pairs(standard) do legal[name] = true end
+    for _, name in ipairs(self.switches or {}) do legal[name] = true end
   end
+  local names = options.names(legal)
   local parent = name_of(table.move(path, 1, #path - 1, 1, {}))
   self:complain("%s%s", parent == "" and "" or parent .. ": ", options.unknown("option", path[#path], names))
 end
@@ -312,10 +314,10 @@ local function strict(values, schema, where)
   })
 end
 
---- Checks the whole and raises all problems at once.
----@param what string begins the message
+--- Checks the whole.
 ---@return table values reading a name that it does not have raises
-function Config:finish(what)
+---@return string[] problems
+function Config:check()
   local values = self.values
   local script_class = self.schema.optimizer and choice.normalise(default_of(self.schema.optimizer)).class
   self.class_changed = values.optimizer and values.optimizer.class ~= script_class
@@ -324,10 +326,16 @@ function Config:finish(what)
   for _, group in ipairs(values.groups or {}) do
     check_group(self, group, values.optimizer and values.optimizer.class)
   end
-  if #self.problems > 0 then
-    blame(("%s: %s"):format(what, table.concat(self.problems, "\n" .. what .. ": ")))
-  end
-  return strict(values, self.schema, {})
+  return strict(values, self.schema, {}), self.problems
+end
+
+--- Checks the whole and raises all problems at once.
+---@param what string begins the message
+---@return table values
+function Config:finish(what)
+  local values, problems = self:check()
+  if #problems > 0 then blame(("%s: %s"):format(what, table.concat(problems, "\n" .. what .. ": "))) end
+  return values
 end
 
 --- The config as Lua data: a config file that gives the same values.

@@ -9,6 +9,7 @@ local extras = require "optlua.optim.extras"
 local Group = require "optlua.optim.group"
 local grouping = require "optlua.optim.grouping"
 local Optimizer = require "optlua.optim.optimizer"
+local params = require "optlua.optim.params"
 local parts = require "optlua.optim.parts"
 local wrapper = require "optlua.optim.wrapper"
 
@@ -97,9 +98,13 @@ end
 local function begin(class, given)
   local self = setmetatable({ optimizers = {}, model_parts = {}, _inner = {} }, class)
   Optimizer._init(self, "optim.container")
-  local read, problem = parts.read(given)
-  local list
-  if read then list, problem = parts.parameters(read) end
+  local read, problem, list
+  if type(given) == "function" then
+    read, list, problem = {}, params.list(given, 1)
+  else
+    read, problem = parts.read(given)
+    if read then list, problem = parts.parameters(read) end
+  end
   if problem then blame("optim.container: " .. problem) end
   for i, part in ipairs(read) do self.model_parts[i] = part.module end
   return self, list
@@ -226,7 +231,7 @@ end
 --- woken. Parts of a model that have names, { { "encoder", a }, { "head", b } }, prefix their parameters:
 --- "head.weight". A tensor that occurs twice (tied) is one parameter, with its first name. Everything that is
 --- wrong — a parameter without a group, a group without one, a misspelt word — is said in one error.
----@param model table a module, a list of modules, or a list of { name, module }
+---@param model any a module, a list of modules, a list of { name, module }, or an iterator (name, parameter, module)
 ---@param what any a class, its name, or a list of groups
 ---@param opts? table
 ---@return optlua.optim.Container

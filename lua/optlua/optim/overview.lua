@@ -14,7 +14,10 @@ end
 
 local UNITS = { "bytes", "KiB", "MiB", "GiB", "TiB" }
 
-local function size_text(bytes)
+--- A number of bytes as text.
+---@param bytes integer
+---@return string
+function overview.size_text(bytes)
   local unit = 1
   while bytes >= 1024 and unit < #UNITS do bytes, unit = bytes / 1024, unit + 1 end
   return unit == 1 and ("%d bytes"):format(bytes) or ("%.1f %s"):format(bytes, UNITS[unit])
@@ -61,7 +64,7 @@ local function group_lines(group, lines)
   local bytes = group_bytes(group)
   lines[#lines + 1] = ("group %s: %s { %s }"):format(group.name, group.class.name, table.concat(words, ", "))
   lines[#lines + 1] = ("  %s, %s, %s of state"):format(plural(#group.params, "parameter"), plural(elements, "element"),
-    size_text(bytes))
+    overview.size_text(bytes))
   for i, tensor in ipairs(group.params) do
     local note = ""
     if group.sleeps then
@@ -85,8 +88,17 @@ function overview.plan(optimizer)
   end
   for _, member in ipairs(optimizer._members) do lines[#lines + 1] = ("group %s: an optimizer of its own"):format(member.name) end
   lines[#lines + 1] = ("%s: %s, %s, %s, %s of state"):format(optimizer._name, plural(#optimizer._groups, "group"),
-    plural(count, "parameter"), plural(elements, "element"), size_text(bytes))
+    plural(count, "parameter"), plural(elements, "element"), overview.size_text(bytes))
   return table.concat(lines, "\n")
+end
+
+--- Bytes of state that an optimizer will have.
+---@param optimizer table
+---@return integer
+function overview.state_bytes(optimizer)
+  local bytes = 0
+  for _, group in ipairs(optimizer._groups) do bytes = bytes + group_bytes(group) end
+  return bytes
 end
 
 -- The group of a parameter and its place there.

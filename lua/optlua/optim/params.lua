@@ -64,6 +64,17 @@ function params.list(given, first)
   return nil, ("parameters are a module, an iterator or a list, not a %s"):format(type(given))
 end
 
+--- An iterator (name, tensor, module) over a list of parameters.
+---@param list table[]
+---@return fun(): string, optlua.Tensor, table
+function params.iterate(list)
+  local i = 0
+  return function()
+    i = i + 1
+    if list[i] then return table.unpack(list[i], 1, 3) end
+  end
+end
+
 --- Gives the parameters of a group its name as a prefix, where one of them has a name that is taken by
 --- another tensor: two modules may both have a `weight`.
 ---@param list table[]

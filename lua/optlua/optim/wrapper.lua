@@ -138,14 +138,6 @@ local function check_complete(self, entries, list)
   if #left > 0 then return ("%s: build left out the parameters %s"):format(self.name, table.concat(left, ", ")) end
 end
 
-local function iterate(entries)
-  local i = 0
-  return function()
-    i = i + 1
-    if entries[i] then return table.unpack(entries[i], 1, 3) end
-  end
-end
-
 --- Builds the optimizers for some parameters.
 ---@param self optlua.optim.Wrapper
 ---@param entries table[] { name, tensor, module } each
@@ -155,7 +147,7 @@ end
 function wrapper.build(self, entries, given)
   local args, extra, problems = read_arguments(self, given)
   if #problems > 0 then return {}, problems end
-  local list, problem = read_result(self, self.build(iterate(entries), args, extra))
+  local list, problem = read_result(self, self.build(params.iterate(entries), args, extra))
   problem = problem or check_complete(self, entries, list)
   return list or {}, { problem }
 end

@@ -1,0 +1,112 @@
+--- cli: the command line of a spec.
+local optlua = require "optlua"
+local command = require "optlua.config.command"
+local folder = require "optlua.spec.folder"
+local help = require "optlua.config.help"
+local loop = require "optlua.spec.loop"
+local overview = require "optlua.optim.overview"
+local run = require "optlua.spec.run"
+
+local switches = {
+  { "--help", "prints this and ends" },
+  { "--config FILE", "takes values from a file: Lua data, JSON or YAML; may be given again" },
+  { "--print-config", "prints the config as a config file and ends" },
+  { "--plan", "prints parameters, groups, curves and memory, and ends" },
+  { "--out DIR", "the folder of the run; default: runs/NAME" },
+  { "--from FILE", "begins with the weights of a safetensors file" },
+  { "--eval FILE", "validates the weights of a file and ends" },
+  { "--dry-run", "makes one update and one validation, writes nothing, and ends" },
+  { "--overfit-batches N", "trains on the first N batches only" },
+  { "--find-lr", "tries rising rates for some updates and prints a good one" },
+  { "--watch", "takes over changes of the script and of config files while it runs" },
+}
+local kinds = { help = "flag", config = "value", ["print-config"] = "flag", plan = "flag", out = "value", from = "value",
+  eval = "value", ["dry-run"] = "flag", ["overfit-batches"] = "value", ["find-lr"] = "flag", watch = "flag" }
+
+-- What is wrong with the command line ends the program with the status of a wrong usage.
+local function refuse(problems)
+  io.stderr:write("optlua: ", table.concat(problems, "\noptlua: "), "\n")
+  os.exit(2, true)
+end
+
+local sizes = { float32 = 4, float64 = 8, bfloat16 = 2, int64 = 8, uint8 = 1 }
+
+-- Bytes of parameters and gradients, and of states.
+local function memory_text(state)
+  local weights, states = 0, overview.state_bytes(state.optimizers)
+  for _, tensor in state.model:named_parameters() do weights = weights + tensor:numel() * sizes[tensor.dtype] end
+  local size = overview.size_text
+  return ("memory: parameters %s, gradients %s, optimizer states %s; activations come on top"):format(size(weights),
+    size(weights), size(states))
+end
+
+local function print_plan(state)
+  print(tostring(state.model))
+  if state.manual then
+    for name, optimizer in pairs(state.optimizers) do print(("%s:\n%s"):format(name, optimizer:plan())) end
+    return
+  end
+  print(state.optimizers:plan())
+  print(state.optimizers:preview { steps = math.max(1, math.min(state.training_steps, 100000)) })
+  print(memory_text(state))
+end
+
+local function evaluate(spec, cfg, path)
+  local state = run.build(spec, cfg)
+  if not state.validation then refuse { "--eval: build_data returns no validation set" } end
+  state.model:load(path)
+  local results = loop.validate(state)
+  local names = {}
+  for name in pairs(results) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do print(("validation %s %.17g"):format(name, results[name])) end
+end
+
+-- A whole number behind a switch.
+local function count(name, word)
+  local value = math.tointeger(tonumber(word))
+  if not value or value < 1 then refuse { ("--%s: a number from 1 expected, got %s"):format(name, tostring(word)) } end
+  return value
+end
+
+local function train(spec, cfg, config, given, words)
+  local opts = { from = given.from, quiet = false }
+  if given["overfit-batches"] then opts.overfit_batches = count("overfit-batches", given["overfit-batches"]) end
+  if given["dry-run"] then
+    opts.limit = 1
+  else
+    opts.out = given.out or folder.choose(spec.name)
+  end
+  opts.prepare = require("optlua.spec.reload").prepare(spec, words, given, kinds)
+  local result = run.train(spec, cfg, config, opts)
+  if opts.out then print(("the run is in %s"):format(opts.out)) end
+  if result.state.log_failed then os.exit(1, true) end
+end
+
+--- Runs the command line of a spec.
+---@param spec optlua.Spec
+---@param ... string the words behind the script
+local function main(spec, ...)
+  local words = { ... }
+  local config = spec:new_config()
+  config.switches = {}
+  for name in pairs(kinds) do table.insert(config.switches, name) end
+  local given, problems = command.read(words, config, kinds)
+  if given.help then
+    print(help.text(config, ("usage: optlua %s [--key=value ...] [switches]"):format((_G.arg or {})[0] or "SCRIPT"), switches))
+    return
+  end
+  for _, problem in ipairs(problems) do config:complain("%s", problem) end
+  local cfg
+  cfg, problems = config:check()
+  if #problems > 0 then refuse(problems) end
+  for _, note in ipairs(config.notes) do io.stderr:write("optlua: ", note, "\n") end
+  if given["print-config"] then return io.write(config:text()) end
+  if given.plan then return print_plan(run.build(spec, cfg)) end
+  if given.eval then return evaluate(spec, cfg, given.eval) end
+  if given["find-lr"] then return require("optlua.spec.finder")(spec, cfg, given.out and given.out .. "/find_lr.svg") end
+  optlua.manual_seed(cfg.seed)
+  train(spec, cfg, config, given, words)
+end
+
+return main

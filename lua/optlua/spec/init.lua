@@ -1,0 +1,187 @@
+--- spec: a description of a training run: the config, what is built from it, and what replaces the built-in parts.
+local optlua = require "optlua"
+local options = require "optlua.options"
+local blame = require "optlua.blame"
+local build = require "optlua.spec.build"
+local Config = require "optlua.config.tree"
+
+---@class optlua.Spec
+---@field name string
+---@field config table
+---@field metrics table<string, table>?
+local Spec = { __name = "spec" }
+Spec.__index = Spec
+
+-- What a spec may define: functions that replace the built-in ones, in the order of their last argument, `default`.
+local replaceable = {
+  "build_data", "build_loss", "build_lr_schedulers", "build_model", "build_optimizers", "param_groups", "parameters", "train_step",
+}
+local callbacks = { "on_end", "on_epoch", "on_start", "on_step", "on_validation" }
+
+local kind_of = { name = "string", config = "table", metrics = "table" }
+for _, name in ipairs(replaceable) do kind_of[name] = "function" end
+for _, name in ipairs(callbacks) do kind_of[name] = "function" end
+
+local arg = optlua.arg
+
+--- What the loop reads from the config of every spec.
+local base_config = {
+  seed = arg { default = 0, integer = true, doc = "of the initial weights, the order of data, dropout" },
+  epochs = arg { type = "integer", min = 0, doc = "times that the data is gone through" },
+  steps = arg { type = "integer", min = 0, doc = "updates of the run" },
+  max_minutes = arg { type = "number", above = 0, doc = "time after which the run ends" },
+  batch_size = arg { default = 32, integer = true, min = 1 },
+  accumulate = arg { default = 1, integer = true, min = 1, doc = "batches whose gradients make one update" },
+  shuffle = arg { default = true, doc = "whether each epoch has an order of its own" },
+  eval_every = arg { type = "integer", min = 1, doc = "updates between two validations; default: after each epoch" },
+  patience = arg { type = "integer", min = 1, doc = "validations without a better value that end the run" },
+  monitor = arg { type = "string", doc = "what is best: a metric, or loss (default: the first metric, else loss)" },
+  monitor_mode = arg { type = "string", choices = { "min", "max" }, doc = "default: min for what ends with loss, else max" },
+  log_every = arg { default = 1, integer = true, min = 1, doc = "updates between two records of the log" },
+  max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped" },
+}
+
+local function check_definition(definition)
+  if type(definition) ~= "table" then blame("optlua.spec: a table expected, got a " .. type(definition)) end
+  local problems = {}
+  for _, key in ipairs(options.names(definition)) do
+    local kind = kind_of[key]
+    if not kind then
+      problems[#problems + 1] = options.unknown("field", tostring(key), options.names(kind_of))
+    elseif type(definition[key]) ~= kind and not (kind == "function" and options.is_callable(definition[key])) then
+      problems[#problems + 1] = ("%s: a %s expected, got a %s"):format(key, kind, type(definition[key]))
+    end
+  end
+  if definition.name == nil then problems[#problems + 1] = "name: a word is required" end
+  if #problems > 0 then blame("optlua.spec: " .. table.concat(problems, "\noptlua.spec: ")) end
+end
+
+--- Describes a training run: a config, which is its command line, and functions that build its parts; the loop is built in.
+--- `optlua FILE` trains a script that returns one; `spec:run()` trains it from Lua.
+---
+---     local optlua = require "optlua"
+---     local nn = optlua.nn
+---     local spec = optlua.spec {
+---       name = "digits",
+---       config = { epochs = 1, batch_size = 64, optimizer = { class = "AdamW", lr = 3e-3 } },
+---       build_model = function(cfg) return nn.Linear(64, 10) end,
+---       build_data = function(cfg) return optlua.data.digits() end,
+---       build_loss = function(cfg) return nn.CrossEntropyLoss() end,
+---       metrics = { accuracy = optlua.metrics.accuracy() },
+---     }
+---     local result = spec:run { epochs = 2 }
+---     print(result.steps, result.validation.accuracy > 0.5) --> 46 true
+---
+--- Fields: name; config, values or optlua.arg; build_model(cfg, train), a module, or a list of parts { { "name", module }, … };
+--- build_data(cfg), a training set and, if there is one, a validation set; build_loss(cfg), a function (output, target);
+--- metrics, by name.
+--- Each of these, where present, replaces the built-in one, which it is handed last:
+---   parameters(model_parts, cfg, default): the named parameters that the optimizer sees, an iterator
+---   param_groups(model_parts, cfg, default): groups, as optim.container takes them; default: those of the config
+---   build_optimizers(model_parts, cfg, default): the optimizer
+---   build_lr_schedulers(optimizers, cfg, training_steps, default): the scheduler
+---   train_step(state, batch, default): the loss of a batch and the number of items that it is the mean of
+--- Callbacks, which add to each other: on_start, on_step, on_epoch, on_validation, on_end = function(state).
+--- A model may own configure_optimizers(self, make): it returns optimizers, by name, and schedulers; train_step then makes the
+--- updates itself.
+---@param definition table
+---@return optlua.Spec
+local function new(definition)
+  check_definition(definition)
+  local self = setmetatable({ _parts = {}, _callbacks = {} }, Spec)
+  for key, value in pairs(definition) do self[key] = value end
+  self.config = definition.config or {}
+  for _, name in ipairs(replaceable) do self._parts[name] = { definition[name] } end
+  for _, name in ipairs(callbacks) do self._callbacks[name] = { definition[name] } end
+  Config.new(self.config, base_config) -- checks it
+  return self
+end
+
+local function merge(base, own)
+  local result = {}
+  for key, value in pairs(base) do result[key] = value end
+  for key, value in pairs(own) do
+    local both = type(value) == "table" and type(result[key]) == "table" and not getmetatable(value)
+      and not getmetatable(result[key]) and value[1] == nil and result[key][1] == nil
+    result[key] = both and merge(result[key], value) or value
+  end
+  return result
+end
+
+--- A spec that differs from this one in some fields: the config is merged key by key; functions replace these, which they are
+--- handed as `default`; callbacks are added.
+---@param definition table
+---@return optlua.Spec
+function Spec:extend(definition)
+  definition = definition or {}
+  local own = { name = definition.name or self.name, config = merge(self.config, definition.config or {}) }
+  own.metrics = definition.metrics or self.metrics
+  for key, value in pairs(definition) do own[key] = own[key] or value end
+  local result = new(own)
+  for name, chain in pairs(result._parts) do table.move(self._parts[name], 1, #self._parts[name], #chain + 1, chain) end
+  for name, list in pairs(self._callbacks) do
+    result._callbacks[name] = table.move(result._callbacks[name], 1, #result._callbacks[name], #list + 1, { table.unpack(list) })
+  end
+  return result
+end
+
+-- The built-in part of a name; that of the optimizers asks for parameters and groups.
+local function builtin(self, name)
+  if name ~= "build_optimizers" then return build[name] end
+  return function(model_parts, cfg)
+    local given = #self._parts.parameters > 0 and self:call("parameters", model_parts, cfg) or model_parts
+    return build.build_optimizers(given, cfg, self:call("param_groups", model_parts, cfg))
+  end
+end
+
+-- The k-th function of a chain, which is handed the next one as its last argument.
+local function link(self, name, k)
+  local fn = self._parts[name][k]
+  if not fn then return builtin(self, name) end
+  return function(...)
+    local args = table.pack(...)
+    local count = args.n
+    args[count + 1] = link(self, name, k + 1)
+    return fn(table.unpack(args, 1, count + 1))
+  end
+end
+
+--- Calls a part: the script's, or the built-in one.
+---@param name string
+function Spec:call(name, ...) return link(self, name, 1)(...) end
+
+--- Whether the script replaces a part.
+function Spec:replaces(name) return #self._parts[name] > 0 end
+
+--- Calls all callbacks of a name.
+function Spec:callback(name, state)
+  local list = self._callbacks[name]
+  for i = 1, #list do list[i](state) end
+end
+
+--- Its config, to be changed and then finished.
+---@return optlua.Config
+function Spec:new_config()
+  local config = Config.new(self.config, base_config)
+  config.open = true
+  return config
+end
+
+--- Trains: with other values of the config; nothing is written unless `out` names a folder.
+---@param overrides? table values of the config
+---@param opts? { out?: string, quiet?: boolean } quiet: default true
+---@return { steps: integer, loss: number, validation: table<string, number>, best: table?, model: nn.Module, state: optlua.State }
+function Spec:run(overrides, opts)
+  local run = require "optlua.spec.run"
+  opts = options.check("spec:run", opts, { out = { required = false, type = "string" }, quiet = true })
+  local config = self:new_config()
+  config:merge(overrides or {}, "spec:run")
+  return run.train(self, config:finish "spec:run", config, opts)
+end
+
+--- What the command line does: called by the program for a script that returns a spec.
+function Spec.__optlua_run(self, ...) return require("optlua.spec.cli")(self, ...) end
+
+function Spec:__tostring() return ("spec %s"):format(self.name) end
+
+return new

@@ -1,0 +1,233 @@
+--- loop: trains: windows of batches, updates, validations, limits.
+local optlua = require "optlua"
+local blame = require "optlua.blame"
+local metrics = require "optlua.metrics"
+
+local clock = require("optlua.core").hidden.clock
+
+local loop = {}
+
+-- One batch ----------------------------------------------------------------------------------------------------
+
+-- What train_step returned: a loss of one element, and a count.
+local function check_loss(loss, count)
+  if not optlua.is_tensor(loss) or loss:numel() ~= 1 then
+    blame(("train_step returns a loss, a tensor of one element, and how many items it is the mean of; got %s")
+      :format(optlua.is_tensor(loss) and "a tensor of " .. loss:numel() or "a " .. type(loss)))
+  end
+  if count ~= nil and (type(count) ~= "number" or count <= 0) then
+    blame(("train_step: the count of items is a number above 0, not %s"):format(tostring(count)))
+  end
+  return count or 1
+end
+
+-- A loss that is not finite: an error, or the whole window is dropped.
+local function is_finite(state, value)
+  if value == value and math.abs(value) < math.huge then return true end
+  if state.nonfinite == "skip" then return false end
+  if state.nonfinite == "off" then return true end
+  error(("the loss is %s at update %d (epoch %d)"):format(tostring(value), state.step, state.epoch), 0)
+end
+
+-- Adds a batch to the window: its gradients, weighted by its count where the window has several.
+local function add_batch(state, window, batch)
+  local loss, count = state.spec:call("train_step", state, batch)
+  count = check_loss(loss, count)
+  local value = loss:item()
+  window.batches = window.batches + 1
+  if not is_finite(state, value) then window.bad = true end
+  if window.bad then return end
+  if state.accumulate > 1 then loss = loss * count end
+  loss:backward()
+  window.sum, window.count = window.sum + value * count, window.count + count
+end
+
+local function new_window() return { sum = 0, count = 0, batches = 0 } end
+
+-- Gradients of sums become those of the mean over the window.
+local function normalise(state, window)
+  if state.accumulate == 1 then return end
+  optlua.no_grad(function()
+    for _, group in pairs(state.optimizers.groups) do
+      for _, tensor in ipairs(group.params) do
+        if tensor.grad then tensor.grad:mul_(1 / window.count) end
+      end
+    end
+  end)
+end
+
+-- Updates ------------------------------------------------------------------------------------------------------
+
+-- What one update was, for the log.
+local function record_of(state, began)
+  local record = { step = state.step, epoch = state.epoch, loss = state.loss, seconds = clock() - began }
+  local groups = state.optimizers.groups
+  if groups then
+    for _, group in pairs(groups) do
+      local known, lr = pcall(function() return group.lr end)
+      if known then record["lr." .. group.name] = lr end
+    end
+    record.grad_norm = state.optimizers._norm
+  end
+  for name, value in pairs(state.logged) do record[name] = value end
+  return record
+end
+
+local function finish_update(state)
+  state.step = state.step + 1
+  if state.step % state.config.log_every == 0 or state.step == 1 then state.log_file:write(record_of(state, state.began)) end
+  state.logged = {}
+  state.spec:callback("on_step", state)
+end
+
+-- The end of a window: an update, unless a loss in it was not finite.
+local function update(state, window)
+  if window.bad then
+    state.optimizers:zero_grad()
+    state.skipped = state.skipped + 1
+    if state.skipped >= state.config.max_skipped then
+      error(("%d updates in a row were skipped for losses or gradients that are not finite"):format(state.skipped), 0)
+    end
+    return
+  end
+  normalise(state, window)
+  local before = state.optimizers._clock.updates
+  state.optimizers:step()
+  state.optimizers:zero_grad()
+  if state.optimizers._clock.updates == before and state.nonfinite == "skip" then return update(state, { bad = true }) end
+  state.skipped, state.loss = 0, window.sum / window.count
+  finish_update(state)
+end
+
+-- Where the model made several optimizers, train_step makes the updates itself.
+local function manual_update(state, batch)
+  local loss = state.spec:call("train_step", state, batch)
+  if optlua.is_tensor(loss) then loss = loss:item() end
+  if loss ~= nil and type(loss) ~= "number" then blame "train_step returns a loss, or nothing, where it makes the updates itself" end
+  state.loss = loss
+  finish_update(state)
+end
+
+-- Validation ---------------------------------------------------------------------------------------------------
+
+local function is_better(state, value, best)
+  if value ~= value then return false end
+  if not best then return true end
+  if state.monitor_mode == "max" then return value > best end
+  return value < best
+end
+
+-- Keeps the best weights, and counts validations without a better value.
+local function note_best(state)
+  local value = state.results[state.monitor]
+  if value == nil then
+    local names = {}
+    for name in pairs(state.results) do names[#names + 1] = name end
+    table.sort(names)
+    blame(("monitor: validation has no %q; it has %s"):format(state.monitor, table.concat(names, ", ")))
+  end
+  if is_better(state, value, state.best and state.best.value) then
+    state.best, state.waited = { step = state.step, value = value }, 0
+    if state.out then state.model:save(state.out .. "/best.safetensors") end
+  else
+    state.waited = state.waited + 1
+    local patience = state.config.patience
+    if patience and state.waited >= patience then state:stop(("no better %s in %d validations"):format(state.monitor, patience)) end
+  end
+end
+
+--- Validates: the loss and the spec's metrics over the validation set, with the averages of the weights where the optimizer
+--- keeps some.
+---@param state optlua.State
+---@return table<string, number>
+function loop.validate(state)
+  local measured = { loss = metrics.loss(state.loss_fn) }
+  for name, metric in pairs(state.spec.metrics or {}) do measured[name] = metric end
+  local function run() return optlua.evaluate(state.model, state.validation, measured, { batch_size = state.config.batch_size }) end
+  local options = state.optimizers and rawget(state.optimizers, "_options")
+  if options and options.ema and state.step > 0 then return state.optimizers:with_ema(run) end
+  return run()
+end
+
+local function print_line(state, place)
+  local words = { place, ("step %d"):format(state.step) }
+  if state.loss then words[#words + 1] = ("loss %.4f"):format(state.loss) end
+  local names = {}
+  for name in pairs(state.results) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do words[#words + 1] = ("validation %s %.4f"):format(name, state.results[name]) end
+  words[#words + 1] = ("%.1f s"):format(clock() - state.began)
+  if not state.quiet then io.write(table.concat(words, "  "), "\n"):flush() end
+end
+
+local function validate(state)
+  if not state.validation then return end
+  state.results = loop.validate(state)
+  local record = { event = "validation", step = state.step, epoch = state.epoch }
+  for name, value in pairs(state.results) do record[name] = value end
+  state.log_file:write(record)
+  state.validated = state.step
+  note_best(state)
+  state.spec:callback("on_validation", state)
+end
+
+-- The run ------------------------------------------------------------------------------------------------------
+
+local function is_over(state)
+  local minutes = state.config.max_minutes
+  if minutes and clock() - state.began > 60 * minutes then state:stop(("%.14g minutes are over"):format(minutes)) end
+  local epochs = state.config.epochs
+  return state.stopped or epochs and state.epoch > epochs or state.step >= math.min(state.training_steps, state.limit or math.maxinteger)
+end
+
+local function after_update(state)
+  local every = state.config.eval_every
+  if every and state.step % every == 0 and state.validated ~= state.step then
+    validate(state)
+    print_line(state, ("epoch %2d"):format(state.epoch))
+  end
+  if state.reload then state.reload(state) end
+end
+
+-- One epoch; the last window may be shorter.
+local function run_epoch(state)
+  local window, limit = new_window(), state.overfit_batches
+  local taken = 0
+  local next_batch = state.loader:batches()
+  while not is_over(state) do
+    local batch = limit and taken >= limit and {} or { next_batch() }
+    local ended = batch[1] == nil
+    local before = state.step
+    taken = taken + 1
+    if state.manual then
+      if not ended then manual_update(state, batch) end
+    else
+      if not ended then add_batch(state, window, batch) end
+      if window.batches >= state.accumulate or ended and window.batches > 0 then
+        update(state, window)
+        window = new_window()
+      end
+    end
+    if state.step > before then after_update(state) end
+    if ended then return end
+  end
+end
+
+--- Trains until a limit is reached.
+---@param state optlua.State
+function loop.run(state)
+  state.began, state.skipped, state.waited = clock(), 0, 0
+  state.spec:callback("on_start", state)
+  while not is_over(state) do
+    run_epoch(state)
+    if not state.config.eval_every and state.validated ~= state.step then validate(state) end
+    state.spec:callback("on_epoch", state)
+    print_line(state, ("epoch %2d"):format(state.epoch))
+    state.epoch = state.epoch + 1
+  end
+  if state.validation and state.validated ~= state.step then validate(state) end
+  if state.stopped and not state.quiet then io.write(("stopped: %s\n"):format(state.stopped)) end
+  state.spec:callback("on_end", state)
+end
+
+return loop

@@ -1,0 +1,131 @@
+--- run: one run of a spec: what is built in which order, the folder of the run, the result.
+local optlua = require "optlua"
+local blame = require "optlua.blame"
+local build = require "optlua.spec.build"
+local folder = require "optlua.spec.folder"
+local log = require "optlua.spec.log"
+local loop = require "optlua.spec.loop"
+local states = require "optlua.spec.state"
+local params = require "optlua.optim.params"
+
+local run = {}
+
+-- The model of what build_model returned: itself, or the first of its parts.
+local function first_module(parts)
+  if params.is_module(parts) then return parts end
+  local one = type(parts) == "table" and parts[1]
+  if params.is_module(one) then return one end
+  if type(one) == "table" and params.is_module(one[2]) then return one[2] end
+  blame(("build_model returns a module or a list of parts, not a %s"):format(type(parts)))
+end
+
+local function build_data(spec, cfg)
+  local train, validation = spec:call("build_data", cfg)
+  local check = require("optlua.data.dataset").check
+  check("build_data", train)
+  if validation ~= nil then check("build_data: the validation set", validation) end
+  return train, validation
+end
+
+-- How many updates the run has.
+local function count_steps(state)
+  local cfg = state.config
+  local batches = state.overfit_batches or #state.loader
+  local an_epoch = state.manual and batches or -(-batches // cfg.accumulate)
+  if cfg.steps then return cfg.epochs and math.min(cfg.steps, cfg.epochs * an_epoch) or cfg.steps end
+  if cfg.epochs then return cfg.epochs * an_epoch end
+  if cfg.max_minutes then return math.maxinteger end
+  blame "the config says neither epochs nor steps: how long to train"
+end
+
+-- What the model should be measured by.
+local function choose_monitor(state)
+  local name = state.config.monitor
+  if not name then
+    local names = {}
+    for metric in pairs(state.spec.metrics or {}) do names[#names + 1] = metric end
+    table.sort(names)
+    name = names[1] or "loss"
+  end
+  state.monitor = name
+  state.monitor_mode = state.config.monitor_mode or (name:find "loss$" and "min" or "max")
+end
+
+-- Optimizers and schedulers: as the spec or the model builds them.
+local function build_optimizers(state)
+  local spec, cfg, model = state.spec, state.config, state.model
+  if type(model.configure_optimizers) == "function" and not spec:replaces "build_optimizers" then
+    state.optimizers, state.lr_schedulers = model:configure_optimizers(build.injected(cfg, state.training_steps))
+    if state.optimizers == nil then blame "configure_optimizers returns optimizers, and schedulers if there are some" end
+  else
+    state.optimizers = spec:call("build_optimizers", state.model_parts, cfg)
+    if state.optimizers == nil then blame "build_optimizers returns an optimizer" end
+  end
+  state.manual = type(state.optimizers.step) ~= "function"
+  if not state.lr_schedulers and not state.manual then
+    state.lr_schedulers = spec:call("build_lr_schedulers", state.optimizers, cfg, state.training_steps)
+  end
+  if state.manual and not spec:replaces "train_step" then
+    blame "the model makes several optimizers; the spec needs a train_step that makes the updates"
+  end
+  local own = rawget(state.optimizers, "_options")
+  state.nonfinite = own and own.nonfinite or "error"
+end
+
+--- Builds everything that a run needs.
+---@param spec optlua.Spec
+---@param cfg table the finished config
+---@param opts? { overfit_batches?: integer, quiet?: boolean, limit?: integer } limit: of updates, whatever the config says
+---@return optlua.State
+function run.build(spec, cfg, opts)
+  opts = opts or {}
+  optlua.manual_seed(cfg.seed)
+  local train, validation = build_data(spec, cfg)
+  if opts.overfit_batches then
+    local items = {}
+    for i = 1, math.min(train.n, opts.overfit_batches * cfg.batch_size) do items[i] = i end
+    train = optlua.data.subset(train, items)
+    validation = validation and train
+  end
+  local parts = spec:call("build_model", cfg, train)
+  local state = states.new { spec = spec, config = cfg, train = train, validation = validation, model_parts = parts,
+    model = first_module(parts), overfit_batches = opts.overfit_batches, accumulate = cfg.accumulate, quiet = opts.quiet,
+    limit = opts.limit }
+  state.loss_fn = spec:call("build_loss", cfg)
+  state.loader = optlua.data.loader(train, { batch_size = cfg.batch_size, shuffle = cfg.shuffle and not opts.overfit_batches,
+    seed = cfg.seed })
+  state.training_steps = count_steps(state)
+  choose_monitor(state)
+  build_optimizers(state)
+  return state
+end
+
+local function result_of(state)
+  return { steps = state.step, loss = state.loss, validation = state.results, best = state.best, model = state.model,
+    state = state, stopped = state.stopped }
+end
+
+--- Trains.
+---@param spec optlua.Spec
+---@param cfg table
+---@param config optlua.Config
+---@param opts { out?: string, quiet?: boolean, overfit_batches?: integer, from?: string, prepare?: function }
+---@return table result
+function run.train(spec, cfg, config, opts)
+  local state = run.build(spec, cfg, opts)
+  if opts.from then state.model:load(opts.from) end
+  if opts.out then
+    state.out = opts.out
+    folder.fill(opts.out, spec, config)
+  end
+  if opts.prepare then opts.prepare(state) end
+  local log_file <close> = log.new(state.out)
+  state.log_file = log_file
+  state.model:train()
+  loop.run(state)
+  if state.out then state.model:save(state.out .. "/last.safetensors") end
+  state.log_failed = log_file.failed
+  return result_of(state)
+end
+
+return run

@@ -1,0 +1,53 @@
+--- state: what a run knows of itself; train_step and callbacks are handed it.
+local optlua = require "optlua"
+local options = require "optlua.options"
+local blame = require "optlua.blame"
+
+---@class optlua.State
+---@field spec optlua.Spec
+---@field config table
+---@field model nn.Module the model, or the first of its parts
+---@field model_parts any what build_model returned
+---@field optimizers any what build_optimizers returned
+---@field lr_schedulers any
+---@field loss_fn function
+---@field train data.Dataset
+---@field validation data.Dataset?
+---@field step integer updates made
+---@field epoch integer from 1
+---@field training_steps integer updates that the run will have
+---@field loss number? of the last update
+---@field results table<string, number> of the last validation
+---@field best { step: integer, value: number }? of the validation's best
+---@field out string? the folder of the run
+local State = {}
+State.__index = State
+
+--- Makes a state.
+---@param fields table
+---@return optlua.State
+local function new(fields)
+  fields.step, fields.epoch, fields.results, fields.logged = 0, 1, {}, {}
+  return setmetatable(fields, State)
+end
+
+--- Notes a number for the record of this step: a term of the loss, say.
+---@param name string
+---@param value number|optlua.Tensor a tensor of one element
+function State:log(name, value)
+  if type(name) ~= "string" or not name:find "^%a[%w_.]*$" then
+    blame(("state:log: a word for a name expected, got %s"):format(tostring(name)))
+  end
+  if optlua.is_tensor(value) then value = value:item() end
+  self.logged[name] = options.argument("state:log", name, value, { required = true, type = "number" })
+end
+
+--- Ends the run after this step.
+---@param why? string
+function State:stop(why) self.stopped = why or "the script" end
+
+function State:__tostring()
+  return ("run of %s: step %d of %d, epoch %d"):format(self.spec.name, self.step, self.training_steps, self.epoch)
+end
+
+return { new = new }
