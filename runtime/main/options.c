@@ -9,6 +9,10 @@
 /* Commands of the executable are added here. */
 static const ol_command commands[] = {
   { "--doc", "NAME", "optlua.doc", "print", "describe an operation, a layer, an optimizer" },
+  { "test", NULL, "optlua.tools.test", "run", "run the specs of a folder: test [DIR]" },
+  { "check", "FILE", "optlua.tools.check", "run", "look for traps in scripts" },
+  { "plot", "RUN", "optlua.tools.plot", "run",
+    "draw curves of runs: plot RUN... [--of NAME] [--out FILE]" },
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

@@ -81,7 +81,9 @@ function build.schedule(section, training_steps)
   args.interval = nil
   for _, name in ipairs(lengths) do
     local option = constructor.args[name]
-    if option and args[name] == nil and options.describe(option).default == nil then args[name] = training_steps end
+    if option and args[name] == nil and options.describe(option).default == nil then
+      args[name] = math.max(training_steps, args.warmup_steps or 1) -- a run may end while it warms up
+    end
   end
   if section.class:find "^[Oo]ne_?[Cc]ycle" and args.epochs then args.total_steps = nil end
   return constructor(args)
