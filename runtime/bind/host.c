@@ -1,4 +1,5 @@
-/* host: what the library in Lua needs of the machine: folders, clocks, terminals, orders of data. */
+/* host: what the library in Lua needs of the machine: folders, clocks, terminals, orders of data.
+ */
 #include <errno.h>
 #include <lauxlib.h>
 #include <string.h>
