@@ -23,7 +23,7 @@ LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4)
 LUA_ARCHIVE = $(wildcard $(shell pkg-config --variable=libdir lua5.4)/liblua5.4.a)
 LUA_LIBS ?= $(if $(LUA_ARCHIVE),-Wl$(comma)-E -Wl$(comma)--whole-archive $(LUA_ARCHIVE) \
   -Wl$(comma)--no-whole-archive -ldl,$(shell pkg-config --libs lua5.4))
-LIBS = $(BLAS_LIBS) -lsleef -ljansson -lcsv -lz -lm
+LIBS = $(BLAS_LIBS) -lsleef -ljansson -lcsv -lpng -ljpeg -lz -lm
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -Werror

@@ -325,7 +325,7 @@ local function add_value(entries, prefix, name, page, value)
     add_methods(entries, page, value)
   elseif name == "functional" then
     for _, own in ipairs(keys_of(value)) do entries[#entries + 1] = functional_entry(own) end
-  elseif type(value) == "table" and (prefix == "nn.utils." or name == "utils" or name == "init") then
+  elseif type(value) == "table" and (prefix == "nn.utils." or name == "utils" or name == "init" or name == "transforms") then
     add_table(entries, full .. ".", page, value)
   elseif type(value) == "table" and (name == "Optimizer" or name == "Container") then
     add_table(entries, name:lower() .. ":", page, value)

@@ -20,6 +20,7 @@
   X(files)                                                                                         \
   X(csv)                                                                                           \
   X(json)                                                                                          \
+  X(image)                                                                                         \
   X(error)                                                                                         \
   X(host)
 

@@ -4,6 +4,7 @@ local options = require "optlua.options"
 local dataset = require "optlua.data.dataset"
 local loader = require "optlua.data.loader"
 local mnist = require "optlua.data.mnist"
+local image = require "optlua.data.image"
 local text = require "optlua.data.text"
 
 return options.strict("data", {
@@ -20,6 +21,10 @@ return options.strict("data", {
   vocabulary = require("optlua.data.vocabulary").vocabulary,
   generate = require("optlua.data.generate").generate,
   csv = require("optlua.data.csv").csv,
+  read_image = image.read_image,
+  write_png = image.write_png,
+  image_folder = image.image_folder,
+  transforms = require "optlua.data.transforms",
   idx = mnist.idx,
   mnist = mnist.mnist,
   fashion_mnist = mnist.fashion_mnist,
