@@ -213,3 +213,25 @@ describe("MultiheadAttention", function()
     raises("unknown option \"mask\"", x, x, x, { mask = optlua.ones(3, 3) })
   end)
 end)
+
+describe("TransformerEncoder", function()
+  it("goes through copies of its layer, then the norm", function()
+    local layer = nn.TransformerEncoderLayer(4, 2, 5, 0):to "float64"
+    local encoder = nn.TransformerEncoder(layer, 2, { norm = nn.LayerNorm(4):to "float64" })
+    local x, hidden = random(2, 3, 4), mask { { 0, 1 }, { 0, 0 }, { 0, 0 } }
+    local once = layer(x, { src_key_padding_mask = hidden, is_causal = true })
+    local twice = layer(once, { src_key_padding_mask = hidden, is_causal = true })
+    near(encoder(x, { src_key_padding_mask = hidden, is_causal = true }), encoder.norm(twice))
+    local names = {}
+    for name in encoder:named_parameters() do names[#names + 1] = name end
+    assert.equal("layers.0.self_attn.in_proj_weight", names[1])
+    assert.equal("layers.1.norm2.bias", names[#names - 2])
+    assert.equal(26, #names)
+  end)
+
+  it("names what does not fit", function()
+    fails.containing("nn.TransformerEncoder: a module was expected, got a boolean", nn.TransformerEncoder, true, 2)
+    fails.containing("activation: expected one of \"relu\", \"gelu\"", nn.TransformerEncoderLayer, 4, 2,
+      { activation = "tanh" })
+  end)
+end)

@@ -10,7 +10,7 @@ local samples = require "samples"
 local layers = {}
 
 -- What is no layer: has no samples, or nothing of its own to compute.
-local others = { Module = true, Sequential = true, ModuleList = true, ModuleDict = true }
+local others = { Module = true, Sequential = true, ModuleList = true, ModuleDict = true, TransformerEncoder = true }
 
 --- All classes of layers and losses, by name.
 ---@return table[]

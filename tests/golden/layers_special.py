@@ -70,4 +70,5 @@ CALLS = {
     "ConvTranspose1d": transposed,
     "ConvTranspose2d": transposed,
     "MultiheadAttention": with_options,
+    "TransformerEncoderLayer": with_options,
 }

@@ -15,7 +15,7 @@ local nn = {
 for _, family in ipairs {
   "containers", "linear", "convolution", "pooling", "flatten", "activation", "dropout", "normalization", "batchnorm",
   "embedding", "loss", "similarity",
-  "attention", "recurrent",
+  "attention", "transformer", "recurrent",
 } do
   for name, class in pairs(require("optlua.nn." .. family)) do nn[name] = class end
 end
