@@ -1,4 +1,5 @@
-/* memory: aligned blocks with their size in front, counted; small ones are kept for reuse. */
+/* memory: aligned blocks with their size in front, counted; all but huge ones are kept for reuse.
+ */
 #include "base/memory.h"
 
 #include <pthread.h>
@@ -36,17 +37,19 @@ typedef struct header {
 
 #define EXTRA (sizeof(header) + OL_ALIGNMENT - 1)
 
-/* What each thread has for itself: small mallocs that it freed, for its next ones of their size,
- * and its part of the counters. An operation on a few elements allocates three blocks; malloc and
- * atomic counters would be a third of its time. */
-#define STEP  64        /* mallocs are multiples of this many bytes, up to SMALL */
-#define SMALL (1 << 16) /* larger ones are not kept */
-#define KEPT  (8 << 20) /* bytes that a thread keeps: Lua drops thousands of tensors at a time */
-#define DRIFT (1 << 20) /* bytes, or blocks times STEP, that a thread counts for itself */
+/* What each thread has for itself: mallocs that it freed, for its next ones of their size, and its
+ * part of the counters. An operation on a few elements allocates two blocks; malloc and atomic
+ * counters would be a third of its time. Memory that malloc has given back to the system costs more
+ * to touch again than most operations take. */
+#define STEP  64         /* mallocs are multiples of this many bytes, up to HUGE */
+#define HUGE  (16 << 20) /* larger ones are not kept */
+#define KEPT  (48 << 20) /* bytes that a thread keeps: Lua drops many tensors at a time */
+#define DRIFT (1 << 20)  /* bytes, or blocks times STEP, that a thread counts for itself */
 
 /* Large blocks begin at different places of their pages, this many bytes on from one to the next.
  * Arrays that are walked side by side would else have all addresses equal in their low 12 bits,
  * and processors, which compare these first, take a load for one of what was just stored. */
+#define LARGE   (1 << 16)
 #define STAGGER (17 * OL_ALIGNMENT)
 #define PAGE    4096
 
@@ -54,14 +57,14 @@ typedef struct spare {
   struct spare *next;
 } spare;
 
-/* Small mallocs are rounded up, so that few sizes occur: to multiples of STEP up to 512 bytes, then
- * to four sizes between powers of two. */
+/* They are rounded up, so that few sizes occur: to multiples of STEP up to 512 bytes, then to four
+ * sizes between powers of two. */
 typedef struct bin {
   int index;
   size_t size;
 } bin;
 
-#define BINS 36
+#define BINS 68
 
 static bin bin_of(size_t size) {
   const size_t last = size - 1;
@@ -113,15 +116,21 @@ static void count(thread *self, int64_t bytes, int64_t blocks) {
     report(self);
 }
 
-static void end_thread(void *ended) {
-  thread *self = ended;
-  report(self);
+static void drop_spares(thread *self) {
   for (int i = 0; i < BINS; i++)
     for (spare *s = self->spares[i]; s;) {
       spare *next = s->next;
       free(s);
       s = next;
     }
+  memset(self->spares, 0, sizeof self->spares);
+  self->kept = 0;
+}
+
+static void end_thread(void *ended) {
+  thread *self = ended;
+  report(self);
+  drop_spares(self);
   *self = (thread){ 0 };
 }
 
@@ -145,7 +154,7 @@ static thread *this_thread(void) {
 
 /* A malloc of `size` bytes, rounded up, or NULL. */
 static void *take(thread *self, size_t size, bool zero) {
-  if (size > SMALL) return zero ? calloc(1, size) : malloc(size);
+  if (size > HUGE) return zero ? calloc(1, size) : malloc(size);
   bin b = bin_of(size);
   spare *s = self->spares[b.index];
   if (!s) return zero ? calloc(1, b.size) : malloc(b.size);
@@ -154,11 +163,13 @@ static void *take(thread *self, size_t size, bool zero) {
   return zero ? memset(s, 0, size) : s;
 }
 
+/* When too much is kept it is not what is needed, and all of it goes. */
 static void give(thread *self, void *base, size_t size) {
-  if (!KEEPS_SPARES || size > SMALL || self->kept + size > KEPT) {
+  if (!KEEPS_SPARES || size > HUGE) {
     free(base);
     return;
   }
+  if (self->kept + size > KEPT) drop_spares(self);
   bin b = bin_of(size);
   spare *s = base;
   s->next = self->spares[b.index];
@@ -166,22 +177,24 @@ static void give(thread *self, void *base, size_t size) {
   self->kept += b.size;
 }
 
-/* How far behind the first possible address a block begins. */
+/* Bytes of the malloc of a block. */
+static size_t whole(size_t size) { return size + EXTRA + (size < LARGE ? 0 : PAGE); }
+
+/* How far behind the first possible address it begins. */
 static size_t stagger(thread *self, size_t size) {
-  if (size + EXTRA <= SMALL) return 0;
+  if (size < LARGE) return 0;
   return self->stagger = (self->stagger + STAGGER) % PAGE;
 }
 
 static void *allocate(size_t size, bool zero) {
   if (size > (size_t)PTRDIFF_MAX - EXTRA - PAGE || must_fail()) return NULL;
   thread *self = this_thread();
-  const size_t front = EXTRA + stagger(self, size);
-  char *base = take(self, size + front, zero);
+  char *base = take(self, whole(size), zero);
   if (!base) return NULL;
-  uintptr_t start = (uintptr_t)base + front;
+  uintptr_t start = (uintptr_t)base + EXTRA + stagger(self, size);
   header *block = (header *)(start - start % OL_ALIGNMENT);
   block[-1] = (header){ .base = base, .size = size };
-  ASAN_POISON_MEMORY_REGION(base, size + front);
+  ASAN_POISON_MEMORY_REGION(base, whole(size));
   ASAN_UNPOISON_MEMORY_REGION(block, size);
   count(self, (int64_t)size, 1);
   return block;
@@ -197,7 +210,7 @@ void ol_free(void *block) {
   ASAN_UNPOISON_MEMORY_REGION(own, sizeof *own);
   thread *self = this_thread();
   count(self, -(int64_t)own->size, -1);
-  give(self, own->base, own->size + EXTRA);
+  give(self, own->base, whole(own->size));
 }
 
 ol_status ol_alloc_for(ol_error *error, size_t size, const char *what, void **out) {
