@@ -43,6 +43,7 @@
   X(avgpool) \
   X(attention) \
   X(recurrent) \
+  X(pad) \
   X(reshape) \
   X(view) \
   X(copies) \
