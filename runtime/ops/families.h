@@ -44,6 +44,7 @@
   X(attention) \
   X(recurrent) \
   X(pad) \
+  X(interpolate) \
   X(reshape) \
   X(view) \
   X(copies) \
