@@ -181,6 +181,7 @@ Conv1d.samples = [[
   { { 2, 4, 3, 2, 1, 2, 2, false }, t(2, 9) },
   { { 2, 3, { 4 }, { padding = "same" } }, t(2, 2, 7) },
   { { 3, 4, 3, { stride = 2 } }, t(9, 3, 2):transpose(1, 3) },
+  { { 2, 3, 3, { padding = 2, padding_mode = "replicate" } }, t(2, 2, 4) },
   { { 3, 4, 3 }, t(0, 3, 8) },
 ]]
 
@@ -198,6 +199,8 @@ Conv2d.samples = [[
   { { 4, 6, 3, 1, 1, 1, 2, false }, t(4, 5, 5) },
   { { 3, 3, 3, { padding = "same", groups = 3 } }, t(2, 3, 4, 5) },
   { { 3, 2, 1 }, t(5, 3, 4, 2):transpose(1, 4) },
+  { { 2, 3, 3, { padding = { 2, 1 }, padding_mode = "reflect" } }, t(2, 2, 4, 5) },
+  { { 2, 3, { 3, 2 }, { padding = "same", padding_mode = "circular" } }, t(2, 4, 5) },
   { { 3, 4, 3, { padding = 1 } }, t(0, 3, 5, 6) },
 ]]
 

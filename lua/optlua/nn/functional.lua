@@ -3,6 +3,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local measure = require "optlua.nn.measure"
+local window = require "optlua.nn.window"
 local options = require "optlua.options"
 local signature = require "optlua.signature"
 
@@ -18,6 +19,7 @@ for _, name in ipairs {
   "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d",
   "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
   "scaled_dot_product_attention",
+  "pad",
 } do
   functional[name] = optlua[name]
 end
@@ -46,5 +48,24 @@ local function checked(name, entry)
 end
 
 for name, entry in pairs(measure) do functional[name] = checked(name, entry) end
+
+--- As optlua.interpolate; scale_factor may be a list of one number for rows and one for columns.
+---@param input optlua.Tensor
+---@param ... any size, scale_factor, mode, align_corners; or by name in a last table
+---@return optlua.Tensor
+function functional.interpolate(input, ...)
+  local args, named = table.pack(...), {}
+  if window.is_named(args[args.n]) then
+    for key, value in pairs(args[args.n]) do named[key] = value end
+    args[args.n] = nil
+  end
+  local factor = args[2] or named.scale_factor
+  if type(factor) == "table" then
+    if #factor == 0 or #factor > 2 then error("interpolate: scale_factor: expected 1 or 2 numbers, got " .. #factor, 2) end
+    args[2] = nil
+    named.scale_factor, named.scale_columns = factor[1], factor[2]
+  end
+  return optlua.interpolate(input, args[1], args[2], args[3], args[4], named)
+end
 
 return options.strict("nn.functional", functional)

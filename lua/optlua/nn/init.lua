@@ -13,7 +13,7 @@ local nn = {
 }
 
 for _, family in ipairs {
-  "containers", "linear", "convolution", "pooling", "flatten", "activation", "dropout", "normalization", "batchnorm",
+  "containers", "linear", "convolution", "pooling", "padding", "upsample", "flatten", "activation", "dropout", "normalization", "batchnorm",
   "embedding", "loss", "similarity",
   "attention", "transformer", "recurrent",
 } do

@@ -15,7 +15,10 @@ end
 --- The same, which must be given.
 function window.wanted(min) return { type = "integer|list", integer = true, min = min, required = true } end
 
-local function is_named(value)
+--- Whether a value is a table of named arguments.
+---@param value any
+---@return boolean
+function window.is_named(value)
   if type(value) ~= "table" or optlua.is_tensor(value) or #value > 0 then return false end
   local key = next(value)
   return key == nil or type(key) == "string"
@@ -28,7 +31,7 @@ end
 ---@return table checked by name
 function window.arguments(what, schema, names, ...)
   local given, named = table.pack(...), {}
-  if is_named(given[given.n]) then
+  if window.is_named(given[given.n]) then
     for key, value in pairs(given[given.n]) do named[key] = value end
     given.n = given.n - 1
   end
