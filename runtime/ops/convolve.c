@@ -144,8 +144,8 @@ static void fill(ol_dtype dtype, int64_t rows, int64_t columns, const void *bias
     fill_f64(rows, columns, bias, m.data, m.row);
 }
 
-void ol_fill_channels(ol_dtype dtype, int64_t images, int64_t channels, int64_t length,
-                      const void *bias, void *y) {
+static void fill_channels(ol_dtype dtype, int64_t images, int64_t channels, int64_t length,
+                          const void *bias, void *y) {
   const size_t image = (size_t)(channels * length) * ol_dtype_size(dtype);
   for (int64_t i = 0; i < images; i++)
     fill(dtype, channels, length, bias, (ol_matrix){ (char *)y + (size_t)i * image, length, 1 });
@@ -177,10 +177,7 @@ static bool is_depthwise(const ol_convolution *c) {
 
 ol_status ol_convolve(ol_error *error, const ol_convolution *c, const void *x, const void *w,
                       const void *bias, void *y) {
-  if (is_depthwise(c)) {
-    ol_depthwise(c, x, w, bias, y);
-    return OL_OK;
-  }
+  if (is_depthwise(c)) return ol_depthwise(error, c, x, w, bias, y);
   work j = work_of(c);
   j.x = x, j.w = w, j.bias = bias, j.to = y;
   OL_TRY(make_scratch(error, &j));
@@ -234,16 +231,13 @@ static void back_items(int64_t begin, int64_t end, void *context) {
 
 ol_status ol_convolve_back(ol_error *error, const ol_convolution *c, const void *g, const void *w,
                            const void *bias, void *x) {
-  if (is_depthwise(c)) {
-    ol_depthwise_back(c, g, w, bias, x);
-    return OL_OK;
-  }
+  if (is_depthwise(c)) return ol_depthwise_back(error, c, g, w, bias, x);
   work j = work_of(c);
   j.g = g, j.w = w, j.bias = bias, j.to = x;
   const int64_t sets = j.tiling.tiles / j.tiling.pieces * c->groups;
   if (j.tiling.tiles == 0) {
-    ol_fill_channels(c->dtype, c->planes.images, c->planes.channels,
-                     c->planes.y.size * c->planes.x.size, bias, x);
+    fill_channels(c->dtype, c->planes.images, c->planes.channels,
+                  c->planes.y.size * c->planes.x.size, bias, x);
     return OL_OK;
   }
   if (sets < BLOCKS && j.rows >= BLOCKS * FEW_ROWS) j.blocks = j.inner < BLOCKS ? j.inner : BLOCKS;
@@ -327,10 +321,7 @@ static ol_status sum_weights(ol_error *error, work *j, int64_t weights, void *w)
 
 ol_status ol_convolve_weight(ol_error *error, const ol_convolution *c, const void *x, const void *g,
                              void *w) {
-  if (is_depthwise(c)) {
-    ol_depthwise_weight(c, x, g, w);
-    return OL_OK;
-  }
+  if (is_depthwise(c)) return ol_depthwise_weight(error, c, x, g, w);
   work j = work_of(c);
   j.x = x, j.g = g;
   cut_weights(&j, c->out * j.rows);

@@ -28,14 +28,12 @@ ol_status ol_convolve_back(ol_error *error, const ol_convolution *c, const void 
 ol_status ol_convolve_weight(ol_error *error, const ol_convolution *c, const void *x, const void *g,
                              void *w);
 
-/* Sets all images of channels of `length` elements to their bias, or to 0 where it is NULL. */
-void ol_fill_channels(ol_dtype dtype, int64_t images, int64_t channels, int64_t length,
-                      const void *bias, void *y);
-
 /* The same three where each group has one channel (groups = planes.channels). */
-void ol_depthwise(const ol_convolution *c, const void *x, const void *w, const void *bias, void *y);
-void ol_depthwise_back(const ol_convolution *c, const void *g, const void *w, const void *bias,
-                       void *x);
-void ol_depthwise_weight(const ol_convolution *c, const void *x, const void *g, void *w);
+ol_status ol_depthwise(ol_error *error, const ol_convolution *c, const void *x, const void *w,
+                       const void *bias, void *y);
+ol_status ol_depthwise_back(ol_error *error, const ol_convolution *c, const void *g, const void *w,
+                            const void *bias, void *x);
+ol_status ol_depthwise_weight(ol_error *error, const ol_convolution *c, const void *x,
+                              const void *g, void *w);
 
 #endif
