@@ -61,6 +61,27 @@ describe("a dataset", function()
   end)
 end)
 
+describe("pad_collate", function()
+  local set = { n = 3, get = function(i) return optlua.arange(1, i + 1), i, optlua.tensor { i, i } end }
+
+  it("pads sequences, tells their lengths, and stacks the rest", function()
+    local x, lengths, y, z = data.loader(set, { batch_size = 3, collate = data.pad_collate { padding_value = -1 } }):batches()()
+    assert.same({ { 1, -1, -1 }, { 1, 2, -1 }, { 1, 2, 3 } }, x:totable())
+    assert.same({ { 1, 2, 3 }, "int64", "int64" }, { lengths:totable(), lengths.dtype, x.dtype })
+    assert.same({ { 1, 2, 3 }, { { 1, 1 }, { 2, 2 }, { 3, 3 } } }, { y:totable(), z:totable() })
+    local left = data.pad_collate { padding_side = "left", batch_first = false }
+    assert.same({ { 0, 4 }, { 5, 6 } }, (left { { optlua.tensor { 5 } }, { optlua.tensor { 4, 6 } } }):totable())
+  end)
+
+  it("refuses what is no sequence", function()
+    fails("sequence 1: tensor expected", data.pad_collate(), { { 1 } })
+    fails("sequence 1 has no steps", data.pad_collate(), { { optlua.tensor(1) } })
+    fails("item 2 has 2 values, the first has 1", data.pad_collate(), { { optlua.ones(1) }, { optlua.ones(1), 1 } })
+    fails("item 1 has no values", data.pad_collate(), { {} })
+    fails("padding_value: expected a number", data.pad_collate, { padding_value = "x" })
+  end)
+end)
+
 describe("concat", function()
   it("puts datasets one after the other", function()
     local both = data.concat { numbers(3), data.tensors(optlua.arange(0, 0), optlua.arange(0, 0)), numbers(2) }

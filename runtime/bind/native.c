@@ -21,6 +21,7 @@
   X(csv)                                                                                           \
   X(json)                                                                                          \
   X(image)                                                                                         \
+  X(tokens)                                                                                        \
   X(error)                                                                                         \
   X(host)
 

@@ -51,6 +51,35 @@ local function collate(items)
   return table.unpack(result)
 end
 
+--- Makes a collate for items whose first value is a sequence, a tensor (length, …): sequences are padded to the
+--- longest of the batch, their lengths, int64 (B), come next, and then the other values, stacked.
+---
+---     local collate = optlua.data.pad_collate()
+---     print(collate { { optlua.tensor { 1, 2 }, 0 }, { optlua.tensor { 3 }, 1 } })
+---     --> tensor([[1., 2.],
+---     -->         [3., 0.]]) tensor([2, 1]) tensor([0, 1])
+---@param opts? { padding_value?: number, padding_side?: "right"|"left", batch_first?: boolean } padding_value 0;
+---  padding_side "right"; batch_first true: (B, T, …), else (T, B, …)
+---@return fun(items: any[][]): ...
+local function pad_collate(opts)
+  opts = options.check("data.pad_collate", opts, {
+    padding_value = 0, padding_side = { default = "right", choices = { "right", "left" } }, batch_first = true,
+  })
+  return function(items)
+    check_items(items)
+    local sequences, lengths, rest = {}, {}, {}
+    for i, item in ipairs(items) do
+      sequences[i] = item[1]
+      lengths[i] = optlua.is_tensor(item[1]) and item[1].ndim > 0 and #item[1] or 0
+      rest[i] = { table.unpack(item, 2) }
+    end
+    local padded = require("optlua.nn.packing").pad_sequence(sequences, opts)
+    lengths = optlua.tensor(lengths, { dtype = "int64" })
+    if #rest[1] == 0 then return padded, lengths end
+    return padded, lengths, collate(rest)
+  end
+end
+
 --- Makes a loader of a dataset: a table with `n`, the number of items, and a function `get(i, epoch)` (called
 --- with a dot) that returns the values of item i, from 1: tensors, which are stacked, or numbers.
 --- `#loader` is the number of batches of an epoch; `for x, y in loader:batches()` goes through one.
@@ -154,4 +183,4 @@ function Loader:load_state_dict(state)
   self.seed, self.epoch, self.position, self.resumed = state.seed, state.epoch, state.position, true
 end
 
-return { loader = loader, collate = collate }
+return { loader = loader, collate = collate, pad_collate = pad_collate }
