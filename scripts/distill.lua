@@ -15,11 +15,8 @@ local config = optlua.options.check("distill", given, {
 optlua.manual_seed(config.seed)
 
 local train, test = data.digits()
-local without = {}                                         -- positions of the images that show another digit
-for i = 1, train.n do
-  local _, label = train.get(i)
-  if label:item() ~= config.digit then without[#without + 1] = i end
-end
+local _, labels = train.batch(optlua.arange(0, train.n))
+local others = data.subset(train, labels:ne(config.digit):nonzero():squeeze(2))
 
 local function size(model)
   local count = 0
@@ -71,5 +68,5 @@ end
 for _, lesson in ipairs { { "student of the labels", from_labels }, { "student of the teacher", from_teacher } } do
   optlua.manual_seed(config.seed)                          -- the same first weights, order and noise for both
   local student = nn.Sequential { nn.Linear(64, config.student), nn.ReLU(), nn.Linear(config.student, 10) }
-  report(lesson[1], fit(student, data.subset(train, without), config.epochs, lesson[2]))
+  report(lesson[1], fit(student, others, config.epochs, lesson[2]))
 end

@@ -3,7 +3,7 @@
 --   optlua scripts/reinforce.lua                            until the last 100 episodes last 475 ticks on average
 --   optlua scripts/reinforce.lua --goal 100 --episodes 300  a shorter try
 local optlua = require "optlua"
-local nn, optim = optlua.nn, optlua.optim
+local nn, optim, Categorical = optlua.nn, optlua.optim, optlua.distributions.Categorical
 
 local given = {}
 for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) end
@@ -38,15 +38,17 @@ local policy = nn.Sequential { nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2) }
 local critic = nn.Sequential { nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1) }
 local optimizers = optim.container({ { "policy", policy }, { "critic", critic } }, optim.Adam, { lr = config.lr })
 
-local function sample(ratings) return ratings:softmax(1):multinomial(1):item() end
-local function best(ratings) return ratings:argmax():item() end
+--- How the policy would push in some states, (…, 4): a distribution over left and right.
+local function pushes(states) return Categorical { logits = policy(states) } end
+local function dice(distribution) return distribution:sample() end
+local function best(distribution) return distribution.mode end
 
 --- One episode: the states that were met and what was done in them. It is worth 1 for each tick that it lasts.
 local function play(choose)
   local states, actions = {}, {}
   local state, over = start(), false
   while not over and #states < config.limit do
-    local action = choose(policy(optlua.tensor(state)))
+    local action = choose(pushes(optlua.tensor(state))):item()
     states[#states + 1], actions[#actions + 1] = state, action
     state, over = move(state, action)
   end
@@ -65,11 +67,11 @@ end
 
 --- Makes what went better than the critic guessed more likely, and the critic wiser.
 local function learn(states, actions)
-  local won = optlua.tensor(returns(#states))                                              -- (T)
-  local x, chosen = optlua.tensor(states), optlua.tensor(actions, { dtype = "int64" })     -- (T,4), (T)
-  local guess = critic(x):squeeze(2)
-  local surprise = nn.functional.cross_entropy(policy(x), chosen, { reduction = "none" })  -- -log p(action), (T)
-  local loss = (surprise * (won - guess):detach()):mean() + 0.5 * nn.functional.mse_loss(guess, won)
+  local won = optlua.tensor(returns(#states))                                                  -- (T)
+  states, actions = optlua.tensor(states), optlua.tensor(actions, "int64")                     -- (T,4), (T)
+  local guess = critic(states):squeeze(2)                                                      -- (T)
+  local praise = pushes(states):log_prob(actions) * (won - guess):detach()
+  local loss = 0.5 * nn.functional.mse_loss(guess, won) - praise:mean()
   optimizers:zero_grad()
   loss:backward()
   optimizers:step()
@@ -77,7 +79,7 @@ end
 
 local lasted, total, mean = {}, 0, 0
 for episode = 1, config.episodes do
-  local states, actions = optlua.no_grad(play, sample)
+  local states, actions = optlua.no_grad(play, dice)
   learn(states, actions)
   lasted[episode], total = #states, total + #states
   mean = (mean * math.min(episode - 1, 100) + #states - (lasted[episode - 100] or 0)) / math.min(episode, 100)

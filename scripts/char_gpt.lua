@@ -1,0 +1,84 @@
+-- A character-level GPT that learns the text you give it, in a plain loop (06_char_gpt.lua says the same as a spec).
+--   optlua scripts/char_gpt.lua                       (the licence texts of this machine)
+--   optlua scripts/char_gpt.lua --text FILE --steps 2000 --width 256 --save gpt.safetensors
+local optlua = require "optlua"
+local nn, optim, data = optlua.nn, optlua.optim, optlua.data
+
+local given = {}
+for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) or arg[i + 1] end
+local config = optlua.options.check("char_gpt", given, {
+  seed = 1, steps = 500, batch_size = 16, lr = 1e-3, warmup = 50,
+  text = { required = false, type = "string" }, save = { required = false, type = "string" },
+  width = 128, heads = 4, layers = 4, context = 64, tokens = 300,
+}, 2)
+optlua.manual_seed(config.seed)
+
+local Block = nn.class "Block"
+function Block:init(c)
+  self.ln1  = nn.LayerNorm(c.width)                        -- one assignment a line: Lua assigns `a, b = x, y` from right to left,
+  self.attn = nn.CausalSelfAttention(c.width, c.heads)     -- and parameters are named in the order of assignment
+  self.ln2  = nn.LayerNorm(c.width)
+  self.fc   = nn.Linear(c.width, 4 * c.width)
+  self.proj = nn.Linear(4 * c.width, c.width)
+end
+function Block:forward(x)                                  -- (B,T,C)
+  x = x + self.attn(self.ln1(x))
+  return x + self.proj(self.fc(self.ln2(x)):gelu())
+end
+
+local GPT = nn.class "GPT"
+function GPT:init(c, vocabulary)
+  self.wte = nn.Embedding(vocabulary, c.width)
+  self.wpe = nn.Embedding(c.context, c.width)
+  self.blocks = nn.ModuleList()
+  for _ = 1, c.layers do self.blocks:append(Block(c)) end
+  self.ln = nn.LayerNorm(c.width)
+  self.head = nn.Linear(c.width, vocabulary, { bias = false })
+  self.head.weight = self.wte.weight                       -- tied: one parameter
+end
+function GPT:forward(ids)                                  -- (B,T) -> (B,T,V)
+  local x = self.wte(ids) + self.wpe(optlua.arange(0, ids.shape[2]))
+  for _, block in ipairs(self.blocks) do x = block(x) end
+  return self.head(self.ln(x))
+end
+
+local train, validation = data.text(config.text or data.system_texts(), { context = config.context })
+local loader = data.loader(train, { batch_size = config.batch_size, shuffle = true })
+local model = GPT(config, #train.vocabulary)
+
+local function loss_fn(logits, targets)                    -- (B,T,V), (B,T)
+  return nn.functional.cross_entropy(logits:flatten(1, 2), targets:flatten())
+end
+
+local optimizers = optim.container(model, {
+  { name = "matrices", match = { ndim = 2 }, class = optim.AdamW, lr = config.lr, betas = { 0.9, 0.95 }, weight_decay = 0.1 },
+  { name = "vectors",  match = "*",          class = optim.AdamW, lr = config.lr, betas = { 0.9, 0.95 }, weight_decay = 0 },
+}, { max_norm = 1 })
+
+optim.lr_scheduler(optimizers, function(step)              -- up in a line, down to a tenth in half a cosine
+  if step < config.warmup then return (step + 1) / config.warmup end
+  local done = (step - config.warmup) / (config.steps - config.warmup)
+  return 0.1 + 0.45 * (1 + math.cos(math.pi * done))
+end)
+
+local began, step, sum = os.time(), 0, 0
+while step < config.steps do
+  for ids, targets in loader:batches() do
+    step = step + 1
+    local loss = loss_fn(model(ids), targets)
+    optimizers:zero_grad()
+    loss:backward()
+    optimizers:step()
+    sum = sum + loss:item()
+    if step % 50 == 0 or step == config.steps then
+      print(("step %4d  loss %.4f  lr %.5f"):format(step, sum / ((step - 1) % 50 + 1), optimizers.groups.matrices.lr))
+      sum = 0
+    end
+    if step >= config.steps then break end
+  end
+end
+
+local result = optlua.evaluate(model, validation, { loss = optlua.metrics.loss(loss_fn) })
+print(("validation loss %.4f after %d steps in %d s"):format(result.loss, step, os.time() - began))
+print(data.generate(model, train.vocabulary, { prompt = "The ", tokens = config.tokens, temperature = 0.8, context = config.context }))
+if config.save then model:save(config.save) end
