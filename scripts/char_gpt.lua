@@ -35,6 +35,8 @@ function GPT:init(c, vocabulary)
   self.ln = nn.LayerNorm(c.width)
   self.head = nn.Linear(c.width, vocabulary, { bias = false })
   self.head.weight = self.wte.weight                       -- tied: one parameter
+  nn.init.normal_(self.wte.weight, 0, 0.02)                -- as GPT-2: as a head, numbers around 1 would be far too large
+  nn.init.normal_(self.wpe.weight, 0, 0.02)
 end
 function GPT:forward(ids)                                  -- (B,T) -> (B,T,V)
   local x = self.wte(ids) + self.wpe(optlua.arange(0, ids.shape[2]))
