@@ -4,14 +4,14 @@
 -- no update, until requires_grad_ wakes them.
 --   apt-get install dataset-fashion-mnist
 --   optlua scripts/transfer.lua
---   optlua scripts/transfer.lua --items 2000 --few 100 --epochs 1 --root FOLDER
+--   optlua scripts/transfer.lua --items 2000 --few 20 --epochs 1 --root FOLDER
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
 local given = {}
 for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) or arg[i + 1] end
 local config = optlua.options.check("transfer", given, {
-  seed = 0, items = 20000, few = 200, epochs = 2, lr = 2e-3, root = { required = false, type = "string" },
+  seed = 0, items = 20000, few = 50, epochs = 2, lr = 2e-3, root = { required = false, type = "string" },
 }, 2)
 optlua.manual_seed(config.seed)
 
@@ -27,12 +27,14 @@ local old, old_test = classes(train, 0, config.items), classes(test, 0, test.n)
 local new, new_test = classes(train, 5, config.few), classes(test, 5, test.n)
 
 local function make_body()
-  return nn.Sequential {
-    nn.Conv2d(1, 16, 3, { padding = 1 }),  nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), -- (B,16,14,14)
-    nn.Conv2d(16, 32, 3, { padding = 1 }), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2), -- (B,32,7,7)
-    nn.Flatten(), nn.Linear(1568, 64), nn.ReLU(),                                          -- (B,64)
-  }
+  local body, channels = nn.Sequential {}, 1
+  for _ = 1, 3 do
+    body:append(nn.Conv2d(channels, 32, 3, { padding = 1 })):append(nn.BatchNorm2d(32)):append(nn.ReLU()):append(nn.MaxPool2d(2))
+    channels = 32
+  end
+  return body:append(nn.Flatten())                         -- (N,1,28,28) -> (N,288)
 end
+local function make_head() return nn.Linear(288, 5) end
 
 --- An optimizer for a body and a head, each with a rate of its own.
 local function optimizer_of(body, head, body_lr)
@@ -53,8 +55,9 @@ end
 
 --- Trains and prints the accuracy on test images.
 local function fit(stage, model, optimizers, set, test_set, epochs)
+  local loader = data.loader(set, { batch_size = 32, shuffle = true })
   for _ = 1, epochs do
-    for images, labels in data.loader(set, { batch_size = 32, shuffle = true }):batches() do
+    for images, labels in loader:batches() do
       local loss = nn.functional.cross_entropy(model(images), labels)
       optimizers:zero_grad()
       loss:backward()
@@ -65,18 +68,18 @@ local function fit(stage, model, optimizers, set, test_set, epochs)
   print(("%-44s accuracy %.4f  kept by the optimizer %6d"):format(stage, result.accuracy, kept(optimizers)))
 end
 
-local body, head = make_body(), nn.Linear(64, 5)
+local body, head = make_body(), make_head()
 fit("classes 0 to 4", nn.Sequential { body, head }, optimizer_of(body, head, config.lr), old, old_test, config.epochs)
 
-local fresh, fresh_head = make_body(), nn.Linear(64, 5)
-fit(("classes 5 to 9, %d images, from nothing"):format(#new), nn.Sequential { fresh, fresh_head },
+local fresh, fresh_head = make_body(), make_head()
+fit(("classes 5 to 9, %d images, from nothing"):format(new.n), nn.Sequential { fresh, fresh_head },
   optimizer_of(fresh, fresh_head, config.lr), new, new_test, 20)
 
-head = nn.Linear(64, 5)
-local optimizers = optimizer_of(body, head, config.lr / 10)
+head = make_head()
 local model = nn.Sequential { body, head }
+local optimizers = optimizer_of(body, head, config.lr / 4)
 body:requires_grad_(false):eval()                          -- eval: batch norms keep their statistics, too
-fit("frozen body, new head", model, optimizers, new, new_test, 20)
+fit("body frozen, a new head", model, optimizers, new, new_test, 20)
 
 body:requires_grad_(true):train()
-fit("body woken", model, optimizers, new, new_test, 10)
+fit("body woken", model, optimizers, new, new_test, 20)
