@@ -4,19 +4,18 @@
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
-local given = {}
-for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) or arg[i + 1] end
-local config = optlua.options.check("char_gpt", given, {
-  seed = 1, steps = 500, batch_size = 16, lr = 1e-3, warmup = 50,
-  text = { required = false, type = "string" }, save = { required = false, type = "string" },
-  width = 128, heads = 4, layers = 4, context = 64, tokens = 300,
-}, 2)
+local config = optlua.config {
+  seed = 1, steps = 500, batch_size = 16, lr = 1e-3, width = 128, heads = 4, layers = 4, context = 64,
+  tokens = optlua.arg { default = 300, doc = "characters to write after training" },
+  text = optlua.arg { type = "string", doc = "file to learn; default: the licence texts of this machine" },
+  save = optlua.arg { type = "string", doc = "file for what was learnt" },
+}
 optlua.manual_seed(config.seed)
 
 local Block = nn.class "Block"
 function Block:init(c)
-  self.ln1  = nn.LayerNorm(c.width)                        -- one assignment a line: Lua assigns `a, b = x, y` from right to left,
-  self.attn = nn.CausalSelfAttention(c.width, c.heads)     -- and parameters are named in the order of assignment
+  self.ln1  = nn.LayerNorm(c.width)                        -- one assignment a line: Lua assigns `a, b = x, y` from right
+  self.attn = nn.CausalSelfAttention(c.width, c.heads)     -- to left, and parameters are named in the order of assignment
   self.ln2  = nn.LayerNorm(c.width)
   self.fc   = nn.Linear(c.width, 4 * c.width)
   self.proj = nn.Linear(4 * c.width, c.width)
@@ -52,16 +51,15 @@ local function loss_fn(logits, targets)                    -- (B,T,V), (B,T)
   return nn.functional.cross_entropy(logits:flatten(1, 2), targets:flatten())
 end
 
+local betas = { 0.9, 0.95 }
 local optimizers = optim.container(model, {
-  { name = "matrices", match = { ndim = 2 }, class = optim.AdamW, lr = config.lr, betas = { 0.9, 0.95 }, weight_decay = 0.1 },
-  { name = "vectors",  match = "*",          class = optim.AdamW, lr = config.lr, betas = { 0.9, 0.95 }, weight_decay = 0 },
+  { name = "matrices", match = { ndim = 2 }, class = optim.AdamW, lr = config.lr, betas = betas, weight_decay = 0.1 },
+  { name = "vectors",  match = "*",          class = optim.AdamW, lr = config.lr, betas = betas, weight_decay = 0 },
 }, { max_norm = 1 })
 
-optim.lr_scheduler(optimizers, function(step)              -- up in a line, down to a tenth in half a cosine
-  if step < config.warmup then return (step + 1) / config.warmup end
-  local done = (step - config.warmup) / (config.steps - config.warmup)
-  return 0.1 + 0.45 * (1 + math.cos(math.pi * done))
-end)
+optim.lr_scheduler(optimizers, optlua.schedule.warmup_stable_decay {
+  warmup_steps = config.steps // 10, total_steps = math.max(config.steps, 1), decay_type = "cosine", min_lr_factor = 0.1,
+})
 
 local began, step, sum = os.time(), 0, 0
 while step < config.steps do
@@ -82,5 +80,6 @@ end
 
 local result = optlua.evaluate(model, validation, { loss = optlua.metrics.loss(loss_fn) })
 print(("validation loss %.4f after %d steps in %d s"):format(result.loss, step, os.time() - began))
-print(data.generate(model, train.vocabulary, { prompt = "The ", tokens = config.tokens, temperature = 0.8, context = config.context }))
+print(data.generate(model, train.vocabulary,
+  { prompt = "The ", tokens = config.tokens, temperature = 0.8, context = config.context }))
 if config.save then model:save(config.save) end

@@ -7,11 +7,9 @@
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
-local given = {}
-for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) end
-local config = optlua.options.check("distill", given, {
+local config = optlua.config {
   seed = 0, epochs = 60, teacher = 256, student = 32, digit = 3, temperature = 20, noise = 0.25,
-}, 2)
+}
 optlua.manual_seed(config.seed)
 
 local train, test = data.digits()
@@ -28,7 +26,7 @@ end
 local function fit(model, set, epochs, loss_of)
   local loader = data.loader(set, { batch_size = 32, shuffle = true })
   local optimizer = optim.container(model, optim.AdamW, { lr = 3e-3 })
-  optim.lr_scheduler(optimizer, function(step) return 1 - step / (epochs * #loader) end)
+  optim.lr_scheduler(optimizer, optlua.schedule.linear { to = 0, steps = epochs * #loader })
   for _ = 1, epochs do
     for x, y in loader:batches() do
       x = x + config.noise * optlua.randn_like(x)

@@ -3,14 +3,13 @@
 --   optlua scripts/fashion.lua                              (above 0.91 on the test images in a few minutes)
 --   optlua scripts/fashion.lua --epochs 1 --items 6000 --root FOLDER --save fashion.safetensors
 local optlua = require "optlua"
-local nn, optim, data = optlua.nn, optlua.optim, optlua.data
+local nn, optim, data, schedule = optlua.nn, optlua.optim, optlua.data, optlua.schedule
 
-local given = {}
-for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) or arg[i + 1] end
-local config = optlua.options.check("fashion", given, {
+local config = optlua.config {
   seed = 0, epochs = 4, batch_size = 64, lr = 3e-3, warmup = 100, items = 60000,
-  root = { required = false, type = "string" }, save = { required = false, type = "string" },
-}, 2)
+  root = optlua.arg { type = "string", doc = "folder of the four IDX files; default: that of Debian's package" },
+  save = optlua.arg { type = "string", doc = "file for what was learnt" },
+}
 optlua.manual_seed(config.seed)
 
 local train, test = data.fashion_mnist { root = config.root }   -- images (1,28,28) in 0..1, labels 0..9
@@ -29,10 +28,8 @@ local optimizers = optim.container(model, {
   { name = "rest",    match = "*",                 class = optim.AdamW, lr = config.lr, weight_decay = 0 },
 })
 
-local steps = config.epochs * #loader
-optim.lr_scheduler(optimizers, function(step)              -- up in a line, down in a line
-  return math.min((step + 1) / config.warmup, 1) * (1 - step / steps)
-end)
+local steps = config.epochs * #loader                      -- the rate rises at first, and falls to 0 in the end
+optim.lr_scheduler(optimizers, schedule.warmup { steps = config.warmup } * schedule.linear { to = 0, steps = steps })
 
 --- A metric of one's own: what share of each class is named rightly.
 local function by_class(classes)

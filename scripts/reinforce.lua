@@ -5,11 +5,9 @@
 local optlua = require "optlua"
 local nn, optim, Categorical = optlua.nn, optlua.optim, optlua.distributions.Categorical
 
-local given = {}
-for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) end
-local config = optlua.options.check("reinforce", given, {
+local config = optlua.config {
   seed = 0, episodes = 1000, goal = 475, limit = 500, discount = 0.99, lr = 1e-2,
-}, 2)
+}
 optlua.manual_seed(config.seed)
 math.randomseed(config.seed)
 

@@ -7,11 +7,9 @@ local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 local rnn = nn.utils.rnn
 
-local given = {}
-for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) end
-local config = optlua.options.check("sequence", given, {
-  seed = 0, items = 10000, longest = 40, epochs = 10, batch_size = 64, width = 32, lr = 5e-3,
-}, 2)
+local config = optlua.config {
+  seed = 0, items = 8000, longest = 40, epochs = 5, batch_size = 64, width = 32, lr = 5e-3,
+}
 optlua.manual_seed(config.seed)
 math.randomseed(config.seed)
 
@@ -75,7 +73,9 @@ function Judge:forward(ids, lengths)                       -- (B,T), (B) -> (B,2
   return self.head(last[1][1])
 end
 
-local function load(set) return data.loader(set, { batch_size = config.batch_size, shuffle = true, collate = collate }) end
+local function load(set)
+  return data.loader(set, { batch_size = config.batch_size, shuffle = true, collate = collate })
+end
 local train = load(strings(config.items, 2, config.longest))
 local test = load(strings(1000, 2, config.longest))
 local longer = load(strings(1000, config.longest + 1, 2 * config.longest))

@@ -8,11 +8,10 @@
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
-local given = {}
-for i = 1, #arg, 2 do given[arg[i]:match "^%-*(.*)"] = tonumber(arg[i + 1]) or arg[i + 1] end
-local config = optlua.options.check("transfer", given, {
-  seed = 0, items = 20000, few = 50, epochs = 2, lr = 2e-3, root = { required = false, type = "string" },
-}, 2)
+local config = optlua.config {
+  seed = 0, items = 20000, few = 50, epochs = 2, lr = 2e-3,
+  root = optlua.arg { type = "string", doc = "folder of the four IDX files; default: that of Debian's package" },
+}
 optlua.manual_seed(config.seed)
 
 local train, test = data.fashion_mnist { root = config.root }

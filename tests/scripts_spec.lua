@@ -111,7 +111,7 @@ describe("scripts/transfer.lua", function()
 end)
 
 describe("scripts/char_gpt.lua", function()
-  local small = "scripts/char_gpt.lua --width 32 --heads 2 --layers 1 --context 16 --warmup 10 "
+  local small = "scripts/char_gpt.lua --width 32 --heads 2 --layers 1 --context 16 "
 
   it("learns a text by heart, goes on with it, and saves what it has learnt", function()
     with_folder(function(folder)
@@ -180,7 +180,7 @@ describe("options of the scripts", function()
     it("of " .. name .. " are checked, at the script's line", function()
       local result = process.run(".", ("optlua scripts/%s.lua --sead 3"):format(name))
       assert.equal(1, result.code)
-      assert.matches(('scripts/%s.lua:%%d+: %s: unknown option "sead" %%(did you mean "seed"%%?%%)'):format(name, name), result.err)
+      assert.matches(('scripts/%s.lua:%%d+: .*unknown option "sead" %%(did you mean "seed"%%?%%)'):format(name), result.err)
     end)
   end
 end)
