@@ -1,5 +1,6 @@
 --- convolution: layers that correlate lines and images with windows of weights, and their transposes.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local window = require "optlua.nn.window"
 
@@ -26,15 +27,15 @@ local function schema(transposed)
 end
 
 --- Fails where a layer cannot be: groups that do not divide, words that are no padding.
-local function check(what, args, level)
+local function check(what, args)
   for _, name in ipairs { "in_channels", "out_channels" } do
     if args[name] % args.groups ~= 0 then
-      error(("%s: groups = %d does not divide %s = %d"):format(what, args.groups, name, args[name]), level + 1)
+      blame(("%s: groups = %d does not divide %s = %d"):format(what, args.groups, name, args[name]))
     end
   end
   local padding = args.padding
   if type(padding) == "string" and padding ~= "same" and padding ~= "valid" then
-    error(('%s: padding: expected integers, "same" or "valid", got "%s"'):format(what, padding), level + 1)
+    blame(('%s: padding: expected integers, "same" or "valid", got "%s"'):format(what, padding))
   end
 end
 
@@ -107,10 +108,10 @@ local function convolution(name, spatial)
 
   function class:init(...)
     local args = window.arguments(what, schema(false), order, ...)
-    check(what, args, 3)
+    check(what, args)
     keep(self, what, args, spatial)
     if self.padding == "same" and not all(self.stride, 1) then
-      error(('%s: padding "same" wants a stride of 1, got %s'):format(what, window.text(self.stride)), 3)
+      blame(('%s: padding "same" wants a stride of 1, got %s'):format(what, window.text(self.stride)))
     end
     make_parameters(self, { args.out_channels, args.in_channels // args.groups, table.unpack(self.kernel_size) }, args)
   end
@@ -131,7 +132,7 @@ end
 local function padding_for(self, x, sizes)
   local spatial = #self.kernel_size
   if type(sizes) == "table" and #sizes > spatial then sizes = { table.unpack(sizes, #sizes - spatial + 1) } end
-  local result, wanted = {}, window.each(self:type(), "output_size", sizes, spatial, 4)
+  local result, wanted = {}, window.each(self:type(), "output_size", sizes, spatial)
   for d = 1, spatial do
     local stride, dilation = self.stride[d], self.dilation[d]
     local least = (x.shape[#x.shape - spatial + d] - 1) * stride - 2 * self.padding[d]
@@ -139,8 +140,8 @@ local function padding_for(self, x, sizes)
     local most = least + math.max(stride, dilation) - 1
     result[d] = wanted[d] - least
     if wanted[d] < least or wanted[d] > most then
-      error(("%s: output_size: expected %d to %d in dimension %d, got %d")
-        :format(self:type(), least, most, #x.shape - spatial + d, wanted[d]), 3)
+      blame(("%s: output_size: expected %d to %d in dimension %d, got %d")
+        :format(self:type(), least, most, #x.shape - spatial + d, wanted[d]))
     end
   end
   return result
@@ -151,7 +152,7 @@ local function transposed(name, spatial)
 
   function class:init(...)
     local args = window.arguments(what, schema(true), transposed_order, ...)
-    check(what, args, 3)
+    check(what, args)
     keep(self, what, args, spatial)
     make_parameters(self, { args.in_channels, args.out_channels // args.groups, table.unpack(self.kernel_size) }, args)
   end

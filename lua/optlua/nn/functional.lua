@@ -61,7 +61,7 @@ function functional.interpolate(input, ...)
   end
   local factor = args[2] or named.scale_factor
   if type(factor) == "table" then
-    if #factor == 0 or #factor > 2 then error("interpolate: scale_factor: expected 1 or 2 numbers, got " .. #factor, 2) end
+    if #factor == 0 or #factor > 2 then blame("interpolate: scale_factor: expected 1 or 2 numbers, got " .. #factor) end
     args[2] = nil
     named.scale_factor, named.scale_columns = factor[1], factor[2]
   end

@@ -1,5 +1,6 @@
 --- padding: layers that add elements around lines and images, or cut them off where sizes are negative.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local window = require "optlua.nn.window"
 
@@ -20,7 +21,7 @@ local function pad(name, spatial, mode, valued)
       { padding = sizes, value = valued and { required = true, type = "number" } or nil }, order, ...)
     local padding = args.padding
     if type(padding) == "table" and #padding ~= 2 * spatial then
-      error(("%s: padding: expected 1 or %d numbers, got %d"):format(what, 2 * spatial, #padding), 3)
+      blame(("%s: padding: expected 1 or %d numbers, got %d"):format(what, 2 * spatial, #padding))
     end
     if type(padding) ~= "table" then
       local every = padding
@@ -33,7 +34,7 @@ local function pad(name, spatial, mode, valued)
 
   function class:forward(x)
     if x.ndim ~= spatial + 1 and x.ndim ~= spatial + 2 then
-      error(("%s: expected an input of %d or %d dimensions, got %d"):format(what, spatial + 1, spatial + 2, x.ndim), 3)
+      blame(("%s: expected an input of %d or %d dimensions, got %d"):format(what, spatial + 1, spatial + 2, x.ndim))
     end
     return optlua.pad(x, self.padding, mode, self.value or 0)
   end

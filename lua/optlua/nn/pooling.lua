@@ -1,5 +1,6 @@
 --- pooling: layers that make one number of each window of a line or image.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local window = require "optlua.nn.window"
 
@@ -55,7 +56,7 @@ local function avg_pool(name, spatial)
       kernel_size = window.wanted(1), stride = window.sizes(1), padding = window.sizes(0, 0), ceil_mode = flag,
       count_include_pad = true, divisor_override = spatial == 2 and { required = false, type = "integer" } or nil,
     }, order, ...)
-    if args.divisor_override == 0 then error(what .. ": divisor_override: expected another integer than 0", 3) end
+    if args.divisor_override == 0 then blame(what .. ": divisor_override: expected another integer than 0") end
     args.stride = args.stride or args.kernel_size
     keep(self, what, args, spatial, order)
     if spatial == 1 then -- as PyTorch has them

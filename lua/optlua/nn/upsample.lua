@@ -1,4 +1,5 @@
 --- upsample: lines and images of another size.
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local functional = require "optlua.nn.functional"
 local window = require "optlua.nn.window"
@@ -16,7 +17,7 @@ function Upsample:init(...)
     align_corners = { required = false, type = "boolean" },
   }, { "size", "scale_factor", "mode", "align_corners" }, ...)
   if (args.size == nil) == (args.scale_factor == nil) then
-    error("nn.Upsample: expected either size or scale_factor", 3)
+    blame("nn.Upsample: expected either size or scale_factor")
   end
   self.size = args.size
   self.scale_factor = args.scale_factor

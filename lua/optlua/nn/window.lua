@@ -1,6 +1,7 @@
 --- window: arguments of layers that slide windows over lines or images: by position as in PyTorch, then
 --- named ones in a last table; one integer for all dimensions or a list of one each.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local options = require "optlua.options"
 
 local window = {}
@@ -24,7 +25,7 @@ function window.is_named(value)
   return key == nil or type(key) == "string"
 end
 
---- Reads the arguments of a layer in its init; errors point at the line that makes the layer.
+--- Reads the arguments of a layer.
 ---@param what string whose arguments they are
 ---@param schema table<string, any> what each takes
 ---@param names string[] the order of those that may be given by position
@@ -36,16 +37,18 @@ function window.arguments(what, schema, names, ...)
     given.n = given.n - 1
   end
   if given.n > #names then
-    error(("%s: at most %d arguments expected, got %d"):format(what, #names, given.n), 4)
+    blame(("%s: at most %d arguments expected, got %d"):format(what, #names, given.n))
   end
   for k = 1, given.n do
     local name = names[k]
     if given[k] ~= nil and named[name] ~= nil then
-      error(("%s: %s: is given twice, by position and by name"):format(what, name), 4)
+      blame(("%s: %s: is given twice, by position and by name"):format(what, name))
     end
     if given[k] ~= nil then named[name] = given[k] end
   end
-  return options.check(what, named, schema, 4)
+  local checked, problems = options.collect(named, schema)
+  if #problems > 0 then blame(("%s: %s"):format(what, table.concat(problems, "\n" .. what .. ": "))) end
+  return checked
 end
 
 --- A list of one number for each dimension.
@@ -53,13 +56,11 @@ end
 ---@param name string
 ---@param value integer|integer[]
 ---@param spatial integer how many dimensions
----@param level? integer whom to blame, as in `error`; default 5: who makes a layer whose init calls the caller
 ---@return integer[]
-function window.each(what, name, value, spatial, level)
+function window.each(what, name, value, spatial)
   local list = {}
   if type(value) == "table" and #value ~= 1 and #value ~= spatial then
-    error(("%s: %s: expected %s, got %d"):format(what, name, spatial == 1 and "1 number" or "1 or 2 numbers", #value),
-      level or 5)
+    blame(("%s: %s: expected %s, got %d"):format(what, name, spatial == 1 and "1 number" or "1 or 2 numbers", #value))
   end
   for d = 1, spatial do list[d] = type(value) == "table" and (value[d] or value[1]) or value end
   return list
