@@ -168,7 +168,8 @@ function MultiheadAttention:init(embed_dim, num_heads, opts)
   self.num_heads = module.argument(what, "num_heads", num_heads, module.size)
   check_heads(what, self.embed_dim, self.num_heads)
   local E = self.embed_dim
-  self.kdim, self.vdim = opts.kdim or E, opts.vdim or E -- numbers: their order is of no matter
+  self.kdim = opts.kdim or E
+  self.vdim = opts.vdim or E
   self.dropout = opts.dropout
   self.batch_first = opts.batch_first
   self.add_zero_attn = opts.add_zero_attn

@@ -30,7 +30,8 @@ local function int64(list) return optlua.tensor(list, { dtype = "int64" }) end
 local function numbers(what, value, batch, steps)
   local list = optlua.is_tensor(value) and value:totable() or value
   if type(list) ~= "table" or #list ~= batch then
-    blame(("%s: lengths: expected %d numbers, got %s"):format(what, batch, type(list) == "table" and #list or type(list)))
+    local got = type(list) == "table" and #list or type(list)
+    blame(("%s: lengths: expected %d numbers, got %s"):format(what, batch, got))
   end
   local whole = {}
   for b, length in ipairs(list) do

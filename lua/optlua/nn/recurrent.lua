@@ -50,8 +50,8 @@ end
 local function state_of(what, kind, state)
   if state == nil then return end
   if not kind.memory then
-    if not optlua.is_tensor(state) then blame(("%s: the initial state is a tensor h, got %s"):format(what, type(state))) end
-    return state
+    if optlua.is_tensor(state) then return state end
+    blame(("%s: the initial state is a tensor h, got %s"):format(what, type(state)))
   end
   if type(state) ~= "table" or #state ~= 2 or not (optlua.is_tensor(state[1]) and optlua.is_tensor(state[2])) then
     blame(("%s: the initial state is a list of two tensors { h, c }"):format(what))
@@ -93,7 +93,9 @@ end
 --- Lengths as int64 (B), from a tensor or a list.
 local function lengths_of(what, lengths)
   if lengths == nil or optlua.is_tensor(lengths) then return lengths end
-  if type(lengths) ~= "table" then blame(("%s: lengths: expected a tensor or a list, got %s"):format(what, type(lengths))) end
+  if type(lengths) ~= "table" then
+    blame(("%s: lengths: expected a tensor or a list, got %s"):format(what, type(lengths)))
+  end
   return optlua.tensor(lengths, { dtype = "int64" })
 end
 
@@ -156,7 +158,8 @@ end
 --- Makes the class of a kind.
 local function layer_class(name)
   local class, what, kind = module.class(name), "nn." .. name, kinds[name]
-  local list = { { "input_size", size }, { "hidden_size", size }, { "num_layers", { default = 1, integer = true, min = 1 } } }
+  local count = { default = 1, integer = true, min = 1 }
+  local list = { { "input_size", size }, { "hidden_size", size }, { "num_layers", count } }
   list[#list + 1] = kind.option
   for _, option in ipairs {
     { "bias", true }, { "batch_first", false }, { "dropout", { default = 0, min = 0, max = 1 } },

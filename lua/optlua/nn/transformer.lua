@@ -17,9 +17,9 @@ local TransformerEncoderLayer = module.class "TransformerEncoderLayer"
 
 local read_layer = signature.reader("nn.TransformerEncoderLayer", {
   { "d_model", size }, { "nhead", size }, { "dim_feedforward", { default = 2048, integer = true, min = 1 } },
-  { "dropout", { default = 0.1, min = 0, max = 1 } }, { "activation", { default = "relu", choices = { "relu", "gelu" } } },
-  { "layer_norm_eps", { default = 1e-5, min = 0 } }, { "batch_first", false }, { "norm_first", false }, { "bias", true },
-  { "dtype", "float32" },
+  { "dropout", { default = 0.1, min = 0, max = 1 } },
+  { "activation", { default = "relu", choices = { "relu", "gelu" } } }, { "layer_norm_eps", { default = 1e-5, min = 0 } },
+  { "batch_first", false }, { "norm_first", false }, { "bias", true }, { "dtype", "float32" },
 })
 
 function TransformerEncoderLayer:init(...)
