@@ -15,7 +15,7 @@ local ignored = { capturable = true, differentiable = true, foreach = true, fuse
 local function wrapper_arguments(class, given, legal)
   for name, entry in pairs(class.hyper) do legal[name] = entry end
   for name, entry in pairs(class.class_of) do
-    legal[name] = { required = false, type = "any", doc = entry.doc or "a class, its name, or a wrapper" }
+    legal[name] = { required = false, type = "any", is_class = true, doc = entry.doc or "a class, its name, or a wrapper" }
     local inner = classes.resolve(given[name] or entry.default)
     if class.extra and inner then
       if wrapper.is(inner) then
@@ -41,7 +41,15 @@ local function optimizer_arguments(given)
 end
 
 -- The arguments of what a factory makes; `more` are legal besides.
-local function factory_arguments(factory, more)
+local factories = {
+  lr_scheduler = function() return require("optlua.schedule")._factory end,
+  loss = function() return require("optlua.losses")._factory end,
+  model = function() return require("optlua.models")._factory end,
+  data = function() return require("optlua.datasets")._factory end,
+}
+
+local function factory_arguments(kind, more)
+  local factory = factories[kind]
   return function(given)
     if type(given.class) ~= "string" then return {} end -- a thing of the script itself
     local found, problem = factory():find(given.class)
@@ -57,13 +65,16 @@ local interval = { default = "step", choices = { "step", "epoch" }, doc = "what 
 
 local kinds = {
   optimizer = optimizer_arguments,
-  lr_scheduler = factory_arguments(function() return require("optlua.schedule")._factory end, { interval = interval }),
-  loss = factory_arguments(function() return require("optlua.losses")._factory end),
-  model = factory_arguments(function() return require("optlua.models")._factory end),
-  data = factory_arguments(function() return require("optlua.datasets")._factory end),
+  lr_scheduler = factory_arguments("lr_scheduler", { interval = interval }),
+  loss = factory_arguments "loss",
+  model = factory_arguments "model",
+  data = factory_arguments "data",
 }
 
 local plural = { optimizers = "optimizer", lr_schedulers = "lr_scheduler" }
+
+--- What a spec tells a schedule where its section does not: how many updates the run has.
+choice.is_length = { total_steps = true, steps = true, T_max = true }
 
 --- The kind of choice that a place of the config is, or nil.
 ---@param path string[]
@@ -71,6 +82,14 @@ local plural = { optimizers = "optimizer", lr_schedulers = "lr_scheduler" }
 function choice.kind(path)
   if #path == 1 and kinds[path[1]] then return path[1] end
   return #path == 2 and plural[path[1]] or nil
+end
+
+--- The kinds of choices, and the names that can be chosen.
+---@return table<string, string[]>
+function choice.names()
+  local names = { optimizer = classes.names() }
+  for kind, factory in pairs(factories) do names[kind] = factory():list() end
+  return names
 end
 
 --- The arguments that are legal where something was chosen, by name.

@@ -19,14 +19,14 @@ end
 
 local bounds = { { "min", ">= " }, { "max", "<= " }, { "above", "> " }, { "below", "< " } }
 
-local function describe(name, option, value)
+local function describe(name, option, value, filled)
   local words = {}
   if option.doc then words[1] = option.doc .. "." end
   for _, bound in ipairs(bounds) do
     if option[bound[1]] then words[#words + 1] = ("%s%.14g"):format(bound[2], option[bound[1]]) end
   end
   if value ~= nil then words[#words + 1] = "[" .. text.write(value) .. "]" end
-  if option.required and value == nil then words[#words + 1] = "(required)" end
+  if option.required and value == nil then words[#words + 1] = filled and "[updates of the run]" or "(required)" end
   local kind = type_text(option, value == nil and option.default or value)
   return { ("--%s %s"):format(name, kind), table.concat(words, " ") }
 end
@@ -62,7 +62,7 @@ local function collect(schema, values, path, rows, choices)
   end
 end
 
-local function add_choice(lines, name, path, section)
+local function add_choice(lines, open, name, path, section)
   local legal, problem, doc = choice.arguments(choice.kind(path), section)
   local class = type(section.class) == "string" and section.class or text.write(section.class)
   if not legal then
@@ -74,7 +74,7 @@ local function add_choice(lines, name, path, section)
     local option = options.describe(legal[key])
     local value = section[key]
     if value == nil then value = option.default end
-    rows[#rows + 1] = describe(name .. "." .. key, option, value)
+    rows[#rows + 1] = describe(name .. "." .. key, option, value, open and choice.is_length[key])
   end
   add_lines(lines, ("%s: %s%s"):format(name, class, doc and " (" .. doc .. ")" or ""), rows)
 end
@@ -91,6 +91,26 @@ local function add_groups(lines, groups)
   add_lines(lines, "groups: what a group leaves out comes from optimizer", rows)
 end
 
+-- What was chosen though the script's table lacks it.
+local function add_unforeseen(config, choices)
+  if not config.open then return end
+  for _, kind in ipairs(options.names(choice.names())) do
+    if config.schema[kind] == nil and config.values[kind] then choices[#choices + 1] = { kind, { kind }, config.values[kind] } end
+  end
+end
+
+-- The names that can be chosen.
+local function add_names(lines, config)
+  local rows = {}
+  local names = choice.names()
+  for _, kind in ipairs(options.names(names)) do
+    if #names[kind] > 0 and (config.open or config.schema[kind] ~= nil) then
+      rows[#rows + 1] = { ("--%s NAME"):format(kind), table.concat(names[kind], " ") }
+    end
+  end
+  add_lines(lines, "what can be chosen by NAME; of a class of your own, the module that returns it (mine for mine.lua):", rows)
+end
+
 --- What a config takes, as text.
 ---@param config optlua.Config
 ---@param usage string
@@ -99,10 +119,12 @@ end
 function help.text(config, usage, switches)
   local lines, rows, choices = { usage }, {}, {}
   collect(config.schema, config.values, {}, rows, choices)
+  add_unforeseen(config, choices)
   add_lines(lines, "switches:", switches)
   add_lines(lines, "values, with their defaults in brackets:", rows)
-  for _, item in ipairs(choices) do add_choice(lines, table.unpack(item)) end
+  for _, item in ipairs(choices) do add_choice(lines, config.open, table.unpack(item)) end
   add_groups(lines, choices.groups)
+  add_names(lines, config)
   return table.concat(lines, "\n")
 end
 

@@ -69,7 +69,7 @@ end
 ---@return optlua.Config
 function Config.new(schema, base)
   if type(schema) ~= "table" then blame("a config is a table, not a " .. type(schema)) end
-  local self = setmetatable({ schema = {}, origin = {}, notes = {}, problems = {} }, Config)
+  local self = setmetatable({ schema = {}, origin = {}, changed = {}, notes = {}, problems = {} }, Config)
   for key, value in pairs(base or {}) do self.schema[key] = value end
   for key, value in pairs(schema) do
     if type(key) ~= "string" then blame("a config has names for keys, not " .. tostring(key)) end
@@ -97,25 +97,6 @@ local function set_leaf(self, values, key, described, path, value, raw)
   if problem then self:complain("%s", problem) else values[key] = checked end
 end
 
--- Another class takes no arguments of the old one that it does not know; those of the script are dropped.
-local function change_class(self, section, path, value)
-  if section.class == value then return end
-  section.class = value
-  local legal = choice.arguments(choice.kind(path), section)
-  if not legal then return end
-  local dropped = {}
-  for _, key in ipairs(options.names(section)) do
-    if key ~= "class" and legal[key] == nil and self.origin[name_of(append(path, key))] == "script" then
-      section[key] = nil
-      dropped[#dropped + 1] = key
-    end
-  end
-  if #dropped > 0 then
-    table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(name_of(path), text.write(value),
-      table.concat(dropped, ", ")))
-  end
-end
-
 local function set_choice(self, values, path, value, source)
   local key = path[#path]
   if value == text.null or value == false then
@@ -127,7 +108,8 @@ local function set_choice(self, values, path, value, source)
   local section = values[key] or {}
   values[key] = section
   if given.class ~= nil then
-    change_class(self, section, path, given.class)
+    if section.class ~= given.class then self.changed[name_of(path)] = true end
+    section.class = given.class
     self.origin[name_of(append(path, "class"))] = source
   end
   for name, item in pairs(given) do
@@ -249,11 +231,37 @@ local function check_section(self, section, legal, where)
   end
 end
 
+-- Whether something else was chosen than in the script: the class, or one that a wrapper builds.
+local function is_changed(self, section, legal, where)
+  if self.changed[where] then return true end
+  for key in pairs(section) do
+    if legal[key] and legal[key].is_class and self.origin[where .. "." .. key] ~= "script" then return true end
+  end
+  return false
+end
+
+-- Another class takes no arguments of the old one that it does not know; those of the script are dropped.
+local function drop_arguments(self, section, legal, where)
+  if not is_changed(self, section, legal, where) then return end
+  local dropped = {}
+  for _, key in ipairs(options.names(section)) do
+    if key ~= "class" and legal[key] == nil and self.origin[where .. "." .. key] == "script" then
+      section[key] = nil
+      dropped[#dropped + 1] = key
+    end
+  end
+  if #dropped > 0 then
+    table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(where, text.write(section.class),
+      table.concat(dropped, ", ")))
+  end
+end
+
 local function check_choice(self, section, path)
   local kind, where = choice.kind(path), name_of(path)
   if section.class == nil then return self:complain("%s: class: a class or its name is required", where) end
   local legal, problem = choice.arguments(kind, section)
   if problem then return self:complain("%s: %s", where, problem) end
+  drop_arguments(self, section, legal, where)
   local dropped = choice.drop_ignored(section, legal)
   if #dropped > 0 then
     table.insert(self.notes, ("%s: %s: not needed here, ignored"):format(where, table.concat(dropped, ", ")))

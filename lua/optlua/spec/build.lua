@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local choice = require "optlua.config.choice"
 local classes = require "optlua.optim.classes"
 local optim = require "optlua.optim"
 local params = require "optlua.optim.params"
@@ -68,9 +69,6 @@ function build.build_optimizers(model_parts, cfg, groups)
   return optim.container(model_parts, groups, args)
 end
 
--- What a schedule can take from the run: how many updates it has.
-local lengths = { "total_steps", "steps", "T_max" }
-
 --- A schedule of a section of the config; what it needs to know of the run is filled in.
 ---@param section table { class =, arguments }
 ---@param training_steps integer
@@ -79,7 +77,7 @@ function build.schedule(section, training_steps)
   if type(section.class) ~= "string" then return section.class end
   local constructor, args = schedule.resolve(section.class), arguments(section)
   args.interval = nil
-  for _, name in ipairs(lengths) do
+  for name in pairs(choice.is_length) do
     local option = constructor.args[name]
     if option and args[name] == nil and options.describe(option).default == nil then
       args[name] = math.max(training_steps, args.warmup_steps or 1) -- a run may end while it warms up
