@@ -235,7 +235,7 @@ end
 local function is_changed(self, section, legal, where)
   if self.changed[where] then return true end
   for key in pairs(section) do
-    if legal[key] and legal[key].is_class and self.origin[where .. "." .. key] ~= "script" then return true end
+    if options.describe(legal[key]).is_class and self.origin[where .. "." .. key] ~= "script" then return true end
   end
   return false
 end
