@@ -1,10 +1,11 @@
 -- Inputs that broke other systems, with the right answers; numbered as in the list that the project keeps
 -- of them. Neighbouring inputs, which the same mistake would break, stand beside each.
 local optlua = require "optlua"
-local nn, optim = optlua.nn, optlua.optim
+local nn, optim, data, schedule = optlua.nn, optlua.optim, optlua.data, optlua.schedule
 local functional = nn.functional
 
 local fails = require("fails").matching
+local files = require "files"
 
 --- A parameter with these values and a gradient.
 local function parameter(values, gradient, dtype)
@@ -15,7 +16,65 @@ end
 
 local function ids(values) return optlua.tensor(values, { dtype = "int64" }) end
 
+-- Elsewhere: 1–6, 9–13 schedule_spec (numbers), 1, 2, 4–6, 11, 13 resume_spec (resumed at every update), 10
+-- schedule_spec (bad arguments), 12 parts_spec (three forms of decay); 17, 32 optim_optimizer_spec, parts_spec; 42–44
+-- spec_spec, optim_groups_spec.
 describe("schedules:", function()
+  -- The rate that the next update uses, with an optimizer and a scheduler resumed in either order after so many.
+  local function resumed(make, base, updates)
+    local function start()
+      local optimizer = optim.SGD({ parameter({ 1 }, 0) }, { lr = base })
+      return optimizer, optim.lr_scheduler(optimizer, make())
+    end
+    local first, first_scheduler = start()
+    for _ = 1, updates do first:step() end
+    local rates = {}
+    for order = 1, 2 do
+      local second, second_scheduler = start()
+      if order == 1 then second:load_state_dict(first:state_dict()) end
+      second_scheduler:load_state_dict(first_scheduler:state_dict())
+      if order == 2 then second:load_state_dict(first:state_dict()) end
+      second:step()
+      rates[order] = second.groups[1].lr
+      second:step()
+      rates[order + 2] = second.groups[1].lr
+    end
+    assert.equal(rates[1], rates[2])
+    assert.equal(rates[3], rates[4])
+    return { rates[1], rates[3] }
+  end
+
+  local function near(want, got)
+    for k, x in ipairs(want) do assert.near(x, got[k], 1e-9) end
+  end
+
+  it("case 1: cosine resumed at 45", function()
+    near({ .000578217232520, .000562666616782 },
+      resumed(function() return schedule.CosineAnnealingLR { T_max = 100 } end, 1e-3, 45))
+  end)
+
+  it("case 2: a base of .5 and 100,000 updates do not drift in float32 weights either", function()
+    local s = schedule.CosineAnnealingLR { T_max = 100000 }
+    for _, t in ipairs { 1, 33333, 99999 } do
+      assert.equal(0.5 * ((1 + math.cos(math.pi * t / 100000)) / 2), s:value(t, 0.5))
+    end
+  end)
+
+  it("case 3: gamma once at a milestone, twice where it stands there twice", function()
+    for _, milestones in ipairs { { 2, 8 }, { 8, 2 } } do
+      local s = schedule.MultiStepLR { milestones = milestones }
+      for t = 0, 9 do assert.near(t < 2 and .2 or t < 8 and .02 or .002, s:value(t, .2), 1e-15) end
+    end
+    assert.near(.01, schedule.MultiStepLR { milestones = { 2, 2 } }:at(2), 1e-15)
+  end)
+
+  it("case 4: constant, then exponential, resumed at 4", function()
+    near({ .9, .81 }, resumed(function()
+      return schedule.SequentialLR { milestones = { 3 },
+        schedulers = { schedule.ConstantLR { factor = .1, total_iters = 9 }, schedule.ExponentialLR { gamma = .9 } } }
+    end, 1, 4))
+  end)
+
   it("case 7: a lambda that always returns .5 does not overwrite the base", function()
     local p = parameter({ 1 }, 0)
     local optimizer = optim.SGD({ p }, { lr = 1 })
@@ -23,6 +82,95 @@ describe("schedules:", function()
     for _ = 1, 4 do
       optimizer:step()
       assert.equal(0.5, optimizer.groups[1].lr)
+      optim.lr_scheduler(optimizer, function() return 0.5 end) -- nor when it is made anew
+    end
+    near({ .5, .5 }, resumed(function() return schedule.constant { factor = .5 } end, 1, 3))
+  end)
+
+  it("case 8: .5^t resumed at 3", function()
+    near({ .00125, .000625 }, resumed(function() return schedule.lambda { fn = function(t) return .5 ^ t end } end, .01, 3))
+  end)
+
+  it("case 9: a warm-up wastes no update, also of one", function()
+    assert.equal(1, schedule.warmup { steps = 1 }:at(0))
+    assert.equal(0.25, schedule.warmup_stable_decay { warmup_steps = 4, total_steps = 9 }:at(0))
+    assert.equal(0.25, schedule.inverse_sqrt { warmup_steps = 4 }:at(0))
+  end)
+
+  it("case 10: degenerate constants", function()
+    assert.equal(0.5, schedule.LinearLR { end_factor = 0.5, total_iters = 0 }:at(0))
+    assert.equal(1, schedule.ConstantLR { total_iters = 0 }:at(0))
+    assert.equal(1, schedule.PolynomialLR { total_iters = 0 }:at(0))
+    assert.equal(0.5, schedule.SWALR { swa_lr = 0.5, anneal_epochs = 0 }:value(0, 1))
+    local all_warm = schedule.warmup_stable_decay { warmup_steps = 10, total_steps = 10 }
+    assert.same({ 1, 1, 1 }, { all_warm:at(9), all_warm:at(10), all_warm:at(99) })
+    local none = schedule.warmup_stable_decay { total_steps = 10, decay_ratio = 0 }
+    assert.same({ 1, 1 }, { none:at(9), none:at(10) })
+    for _, make in ipairs {
+      function() return schedule.CosineAnnealingWarmRestarts { T_0 = 0 } end, function() return schedule.cosine { steps = 0 } end,
+      function() return schedule.CyclicLR { base_lr = 0.1, max_lr = 1, step_size_up = 0 } end,
+      function() return schedule.CyclicLR { base_lr = 0.1, max_lr = 1, step_size_up = 1, step_size_down = 0 } end,
+      function() return schedule.warmup { steps = 0 } end, function() return schedule.polynomial { steps = 0 } end,
+      function() return schedule.exponential { to = 0, steps = 5 } end, function() return schedule.OneCycleLR { max_lr = 0, total_steps = 9 } end,
+      function() return schedule.OneCycleLR { max_lr = 1, total_steps = 9, div_factor = 0 } end,
+      function() return schedule.OneCycleLR { max_lr = 1, total_steps = 9, pct_start = 1 } end,
+      function() return schedule.LinearLR { start_factor = 0 } end, function() return schedule.ReduceLROnPlateau { factor = 1 } end,
+      function() return schedule.StepLR { step_size = 2.5 } end, function() return schedule.StepLR { step_size = 0 / 0 } end,
+      function() return schedule.ExponentialLR { gamma = math.huge } end,
+    } do
+      local ok, made = pcall(make)
+      if ok then assert.is_true(made:value(0, 1) == made:value(0, 1), tostring(made)) end
+      assert.is_false(ok, tostring(made))
+    end
+  end)
+
+  it("case 11: one cycle resumed at 5", function()
+    local got = resumed(function() return schedule.OneCycleLR { max_lr = .1, total_steps = 10 } end, 1, 5)
+    assert.near(.0611262, got[1], 1e-7)
+    assert.near(.0388742, got[2], 1e-7)
+  end)
+
+  it("case 13: inverse time, epochs apart", function()
+    local s, last = schedule.inverse_time { decay = .01 }, nil
+    local function fresh() return optim.SGD({ parameter({ 1 }, 0) }, { lr = .1 }) end
+    for epoch = 1, 4 do
+      local optimizer = fresh()
+      optim.lr_scheduler(optimizer, s)
+      if last then optimizer:load_state_dict(last) end
+      optimizer:step()
+      assert.near(({ .1, .0990099, .0980392, .0970874 })[epoch], optimizer.groups[1].lr, 1e-7)
+      last = optimizer:state_dict()
+    end
+  end)
+
+  it("case 14: what is logged at a step is what the update used", function()
+    local logged, moved, before = {}, {}, 0
+    local spec = optlua.spec {
+      name = "logged",
+      config = { epochs = 1, batch_size = 1, optimizer = { class = "SGD", lr = 0.5 }, lr_scheduler = { class = "linear", to = 0 } },
+      build_model = function() return nn.Linear(1, 1, { bias = false }) end,
+      build_data = function() return data.tensors(optlua.ones(4, 1), optlua.ones(4, 1)) end,
+      build_loss = function() return function(output, target) return (output * target):sum() end end,
+      on_start = function(state) before = state.model.weight:item() end,
+      on_step = function(state)
+        local now = state.model.weight:item()
+        moved[#moved + 1] = before - now
+        before = now
+        logged[#logged + 1] = state.lr_schedulers:get_last_lr()[1]
+      end,
+    }
+    files.with_folder(function(folder)
+      spec:run({}, { out = folder .. "/run" })
+      local k = 0
+      for line in io.lines(folder .. "/run/log.jsonl") do
+        k = k + 1
+        assert.equal(logged[k], tonumber(line:match '"lr.default": ?([%d.e-]+)'))
+      end
+      assert.equal(4, k)
+    end)
+    for k, lr in ipairs { 0.5, 0.375, 0.25, 0.125 } do
+      assert.equal(lr, logged[k])
+      assert.near(lr, moved[k], 1e-6)
     end
   end)
 end)
@@ -54,6 +202,24 @@ describe("groups:", function()
       build(model, { lr = 0.1, weight_decay = 0.1 }):step()
       assert.near(0.99, model.b.weight:item(), 1e-15)
     end
+  end)
+
+  it("case 17: a state is matched by name, whatever the order; other names are refused", function()
+    local function make(first, second, names)
+      local a, b = parameter({ 1 }, first), parameter({ 1 }, second)
+      return optim.Adam(names == "b, a" and { { "b", b }, { "a", a } } or { { "a", a }, { names or "b", b } }, { lr = 0.1 }), a, b
+    end
+    local first = make(1, -5)
+    first:step()
+    local straight, a, b = make(1, -5)
+    local swapped, x, y = make(1, -5, "b, a")
+    straight:load_state_dict(first:state_dict())
+    swapped:load_state_dict(first:state_dict())
+    straight:step()
+    swapped:step()
+    assert.same({ a:item(), b:item() }, { x:item(), y:item() })
+    local other = make(1, -5, "c")
+    fails("state.c", other.load_state_dict, other, first:state_dict())
   end)
 
   it("case 18: parameters in no order are refused", function()
@@ -91,6 +257,20 @@ describe("groups:", function()
     assert.same({ "a.weight" }, { table.unpack(optimizer.groups.decay.names) })
   end)
 
+  it("case 21: a pattern that catches fewer than it means to fails by name; the plan shows where the others are", function()
+    local model = nn.Sequential { nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2), nn.LayerNorm(2) }
+    local function make(pattern, expect)
+      return optim.container(model, {
+        { name = "weights", match = pattern, class = "AdamW", expect = expect }, { name = "rest", match = "*", class = "SGD" },
+      })
+    end
+    fails("group 'weights': expect = 4, but it takes 3: 0.weight, 1.weight, 2.weight", make, { type = "Linear", pattern = "weight$" }, 4)
+    fails("expect = 2, but it takes 4", make, "*.weight", 2)
+    fails("expect = 0, but it takes 4", make, "*.weight", 0)
+    assert.matches("group weights: AdamW.*3.weight.*group rest: SGD.*3.bias", make("*.weight", 4):plan())
+    for _, bad in ipairs { 1.5, "four", -1 } do fails("expect", make, "*.weight", bad) end
+  end)
+
   it("case 22: misspelt and out-of-range hyperparameters in a group are errors, as at construction", function()
     local model = nn.Linear(2, 2)
     local function group(options)
@@ -98,7 +278,7 @@ describe("groups:", function()
       return function() optim.container(model, { options }) end
     end
     fails('"wieght_decay" %(did you mean "weight_decay"', group { wieght_decay = 0.1 })
-    for _, bad in ipairs { { betas = { 1, 0 } }, { lr = -1 }, { weight_decay = -1 }, { eps = -1 }, { lr = 0 / 0 }, { betas = { 0.9 } } } do
+    for _, bad in ipairs { { betas = { 1, 0 } }, { betas = { 0.9, 1.1 } }, { lr = "1" }, { lr = -1 }, { weight_decay = -1 }, { eps = -1 }, { lr = 0 / 0 }, { betas = { 0.9 } } } do
       local name = next(bad)
       fails(name, group { [name] = bad[name] })
       fails(name, optim.AdamW, model, { [name] = bad[name] })
@@ -265,6 +445,29 @@ describe("losses and layers:", function()
 end)
 
 describe("Lua:", function()
+  it("case 50: a closure in what is saved is refused by name", function()
+    local function closure() end
+    fails("optlua.save: f: .*got function", optlua.save, "/nowhere", { x = optlua.ones(1), f = closure })
+    fails("optlua.save: a.f: .*got function", optlua.save, "/nowhere", { a = { f = closure } })
+    fails("metadata.*f = function", optlua.save, "/nowhere", { x = optlua.ones(1) }, { f = closure })
+    local state = {}
+    local own = { step = closure, zero_grad = closure, load_state_dict = closure, state_dict = function() return state end }
+    local optimizer = optim.container(nn.Linear(1, 1), optim.wrapper { name = "Own", build = function() return own end })
+    state.inner = { { f = closure } }
+    fails("member.default.inner.1.f is a function, which cannot be saved", optimizer.state_dict, optimizer)
+    state.inner = { [closure] = 1 }
+    fails("member.default.inner has a function for a key", optimizer.state_dict, optimizer)
+    state.inner = coroutine.create(closure)
+    fails("member.default.inner is a thread", optimizer.state_dict, optimizer)
+    state.inner = state
+    fails("member.default.inner contains itself", optimizer.state_dict, optimizer)
+    state.inner = { 1, true, "word", optlua.ones(1), { x = 2 } }
+    assert.equal(state, optimizer:state_dict()["member.default"])
+    local schedule_with = { memory = { f = closure }, at = function() return 1 end }
+    local scheduler = optim.lr_scheduler(optim.SGD(nn.Linear(1, 1)), schedule_with)
+    fails("default.lr: memory.f is a function, which cannot be saved", scheduler.state_dict, scheduler)
+  end)
+
   it("case 49: 10,000 dropped tensors of 10,000 doubles stay bounded", function()
     local live = require("optlua.core").hidden.memory
     local most = 0

@@ -42,10 +42,10 @@ local function build(name)
 end
 
 --- A parameter, its optimizer and its scheduler; what is loaded stands in `saved`, in the order asked for.
-local function start(make, opts, saved, scheduler_first)
+local function start(make, opts, saved, scheduler_first, momentum)
   local p = optlua.tensor({ 0 }, { dtype = "float64", requires_grad = true })
   p.grad = optlua.ones({ 1 }, { dtype = "float64" })
-  local optimizer = optim.SGD({ p }, { lr = saved and 123 or 0.4, momentum = 0.5 })
+  local optimizer = optim.SGD({ p }, { lr = saved and 123 or 0.4, momentum = momentum or 0.5 })
   if saved and scheduler_first == "before" then optimizer:load_state_dict(saved.optimizer) end
   local scheduler = optim.lr_scheduler(optimizer, make(), opts)
   if saved and scheduler_first == true then scheduler:load_state_dict(saved.scheduler) end
@@ -65,15 +65,15 @@ local function advance(run, update)
   return { group.lr, group.momentum }
 end
 
-local function check(make, opts)
-  local run, want, saves = start(make, opts), {}, {}
+local function check(make, opts, momentum)
+  local run, want, saves = start(make, opts, nil, nil, momentum), {}, {}
   for update = 1, UPDATES do
     saves[update] = { optimizer = run.optimizer:state_dict(), scheduler = run.scheduler:state_dict() }
     want[update] = advance(run, update)
   end
   for from = 1, UPDATES do
     for _, order in ipairs { true, false, "before" } do
-      local again = start(make, opts, saves[from], order)
+      local again = start(make, opts, saves[from], order, momentum)
       for update = from, UPDATES do
         local got = advance(again, update)
         if got[1] ~= want[update][1] or got[2] ~= want[update][2] then
@@ -98,6 +98,10 @@ describe("resumed after every update, in either order of loading,", function()
       it(name .. " does so counting epochs", function() check(function() return build(name) end, { interval = "epoch" }) end)
     end
   end
+
+  it("so does a momentum that only the schedule switches on", function()
+    for _, name in ipairs { "OneCycleLR", "CyclicLR" } do check(function() return build(name) end, {}, 0) end
+  end)
 
   it("so do combinations, values and plain functions", function()
     check(function() return schedule.warmup { steps = 3 }:for_steps(3):next(schedule.cosine { steps = 9, to = 0.2 }) end)

@@ -8,6 +8,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local curve = require "optlua.schedule.curve"
 local hyper = require "optlua.optim.hyper"
+local check_saved = require "optlua.optim.saved"
 
 ---@class optlua.optim.Scheduler
 ---@field steps integer how often `step` was called
@@ -222,7 +223,7 @@ local function save_entry(item)
   saved.fingerprint = curve.of(item.hyper, entry.given):fingerprint()
   if type(entry.given) == "table" and entry.given.memory then
     saved.memory = {}
-    for key, value in pairs(entry.given.memory) do saved.memory[key] = value end
+    for key, value in pairs(entry.given.memory) do saved.memory[key] = check_saved(key_of(item) .. ": memory." .. key, value) end
   end
   return saved
 end

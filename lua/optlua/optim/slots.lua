@@ -141,4 +141,30 @@ function slots.layouts(class, shapes, values, old, state_dtype)
   return layouts, of_shape, reads
 end
 
+-- Other values that a hyperparameter could have, on which states may depend.
+local function alternatives(value)
+  if type(value) == "boolean" then return { not value } end
+  if type(value) == "number" then return { 0, 0.5, 1 } end
+  return {}
+end
+
+--- The states that a class has with other hyperparameters than these: what a schedule moved, or was changed meanwhile.
+---@param class table
+---@param shape integer[]
+---@param values table<string, any>
+---@param reads table<string, any> those on which states depend
+---@param state_dtype? string
+---@return table<string, table> slots by name
+function slots.others(class, shape, values, reads, state_dtype)
+  local found = {}
+  for name, value in pairs(reads) do
+    for _, other in ipairs(alternatives(value)) do
+      local changed = setmetatable({ [name] = other }, { __index = values })
+      local ok, layouts = pcall(slots.layouts, class, { shape }, changed, nil, state_dtype)
+      for _, slot in ipairs(ok and layouts[1] or {}) do found[slot.name] = slot end
+    end
+  end
+  return found
+end
+
 return slots

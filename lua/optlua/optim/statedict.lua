@@ -10,6 +10,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
+local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
 
 local statedict = {}
@@ -37,7 +38,10 @@ end
 function statedict.save(self)
   local state = { updates = self._clock.updates }
   for _, group in ipairs(self._groups) do save_group(state, group) end
-  for _, member in ipairs(self._members) do state["member." .. member.name] = member.optimizer:state_dict() end
+  for _, member in ipairs(self._members) do
+    local name = "member." .. member.name
+    state[name] = check_saved(name, member.optimizer:state_dict())
+  end
   return state
 end
 
@@ -115,15 +119,42 @@ local function read_param(reader, group, i, layout)
   return entry
 end
 
+-- A layout, with what parameters of a shape have saved besides, from a time when hyperparameters were others.
+local function move_in(reader, group, shape, layout, others)
+  local names, known = {}, {}
+  for _, slot in ipairs(layout) do known[slot.name] = true end
+  for i, name in ipairs(group.names) do
+    for other in pairs(group.shape_of[i] == shape and others or {}) do
+      if reader.state[("state.%s.%s"):format(name, other)] ~= nil and not known[other] then
+        known[other] = true
+        names[#names + 1] = other
+      end
+    end
+  end
+  if #names == 0 then return layout end
+  table.sort(names)
+  local longer = table.move(layout, 1, #layout, 1, {})
+  for _, name in ipairs(names) do longer[#longer + 1] = others[name] end
+  return longer
+end
+
 -- The states that parameters of each shape have with these hyperparameters; those that could not be
 -- read are taken as they are.
-local function ask_layouts(group, base)
+local function ask_layouts(reader, group, base)
   local values = {}
   for _, name in ipairs(group.class.hyper_names) do
     values[name] = base[name]
     if values[name] == nil then values[name] = group.base[name] end
   end
-  return slots.layouts(group.class, group.shapes, values, nil, group.state_dtype)
+  local layouts, of_shape, reads = slots.layouts(group.class, group.shapes, values, nil, group.state_dtype)
+  if next(reads) == nil then return layouts, of_shape, reads end
+  local old, changed = {}, false
+  for s, shape in ipairs(group.shapes) do
+    old[s] = move_in(reader, group, s, layouts[of_shape[s]], slots.others(group.class, shape, values, reads, group.state_dtype))
+    changed = changed or old[s] ~= layouts[of_shape[s]]
+  end
+  if not changed then return layouts, of_shape, reads end
+  return slots.layouts(group.class, group.shapes, values, old, group.state_dtype)
 end
 
 local function read_group(reader, group)
@@ -134,7 +165,7 @@ local function read_group(reader, group)
   if class ~= nil and class ~= group.class.name then
     reader:complain("class.%s: %s expected, got %s", group.name, group.class.name, tostring(class))
   end
-  plan.layouts, plan.of_shape, plan.reads = ask_layouts(group, plan.base)
+  plan.layouts, plan.of_shape, plan.reads = ask_layouts(reader, group, plan.base)
   for i in ipairs(group.names) do
     plan.params[i] = read_param(reader, group, i, plan.layouts[plan.of_shape[group.shape_of[i]]])
   end

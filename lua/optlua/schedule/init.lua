@@ -4,6 +4,7 @@
 -- those of this library in short.lua, PyTorch's in torch.lua, and those that scripts register. They are
 -- given to optim.lr_scheduler and optim.scheduler, and can be chosen by name in a config.
 local factory = require "optlua.factory"
+local options = require "optlua.options"
 local blame = require "optlua.blame"
 local curve = require "optlua.schedule.curve"
 
@@ -16,8 +17,11 @@ schedule._factory = made
 
 -- What a constructor makes of checked arguments: a schedule, also where a function comes out.
 local function wrap(name, make)
-  return function(...)
-    local result = make(...)
+  return function(args, fail)
+    for _, key in ipairs(options.names(args)) do
+      if args[key] == math.huge or args[key] == -math.huge then fail(key .. ": a finite number expected, got " .. args[key]) end
+    end
+    local result = make(args, fail)
     return curve.is(result) and result or curve.new(name, result)
   end
 end
