@@ -139,6 +139,15 @@ describe("floats", function()
     check({ 1, inf }, tensor { 1, -1 }:remainder(tensor { inf, inf }))
   end)
 
+  it("leave what C's fmod leaves, exactly, however large the quotient", function()
+    for _, size in ipairs { 1, 1e4, 1e12, 1e30 } do
+      local x = optlua.cat({ optlua.randn { 700 } * size, tensor { 6, -6, 0.3, 2 ^ 31 + 256, 1e-40 } }, 1)
+      local y = optlua.cat({ optlua.randn { 700 }, tensor { 3, 3, 0.1, 0.75, 7 } }, 1)
+      local left, xs, ys = x:fmod(y):totable(), x:totable(), y:totable()
+      for i = 1, #xs do assert.equal(math.fmod(xs[i], ys[i]), left[i]) end
+    end
+  end)
+
   it("have exact short cuts for the usual powers", function()
     local x = double { 1.5, -2, 0.25, 3 }
     check((x * x):totable(), x ^ 2)

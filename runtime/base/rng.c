@@ -98,9 +98,13 @@ static void blocks_of(const fill *f, int64_t block, int64_t count, uint32_t *bit
 DEFINE_RANGE(uniform_f32, float, 4, unit_f32(bits[k]))
 DEFINE_RANGE(uniform_f64, double, 2, unit_f64(bits[2 * k], bits[2 * k + 1]))
 
-static inline int64_t scaled(const fill *f, uint32_t high, uint32_t low) {
+static inline uint64_t below(uint64_t range, uint32_t high, uint32_t low) {
   uint64_t random = (uint64_t)high << 32 | low;
-  return (int64_t)((uint64_t)f->low + (uint64_t)((unsigned __int128)random * f->range >> 64));
+  return (uint64_t)((unsigned __int128)random * range >> 64);
+}
+
+static inline int64_t scaled(const fill *f, uint32_t high, uint32_t low) {
+  return (int64_t)((uint64_t)f->low + below(f->range, high, low));
 }
 DEFINE_RANGE(integers, int64_t, 2, scaled(f, bits[2 * k], bits[2 * k + 1]))
 
@@ -166,11 +170,18 @@ void ol_rng_normal_f64(ol_rng *rng, double *out, int64_t count) {
   run(rng, (fill){ .out = out }, count, 2, normal_f64);
 }
 
+/* A block for each exchange. */
 void ol_rng_shuffle(ol_rng *rng, int64_t *items, int64_t count) {
-  for (int64_t i = count - 1; i > 0; i--) {
-    int64_t k, item = items[i];
-    ol_rng_integers(rng, 0, i + 1, &k, 1);
-    items[i] = items[k];
-    items[k] = item;
+  uint32_t bits[4 * TILE];
+  for (int64_t i = count - 1; i > 0;) {
+    int64_t draws = i < TILE ? i : TILE;
+    ol_rng_blocks(rng->seed, rng->stream, rng->position, draws, bits);
+    rng->position += (uint64_t)draws;
+    for (int64_t d = 0; d < draws; d++, i--) {
+      uint64_t k = below((uint64_t)i + 1, bits[4 * d], bits[4 * d + 1]);
+      int64_t item = items[i];
+      items[i] = items[k];
+      items[k] = item;
+    }
   }
 }

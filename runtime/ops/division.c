@@ -27,30 +27,59 @@ static inline int64_t remainder_int(int64_t x, int64_t y) {
 /* Floats. fmod is exact, so every libm gives the same bits. The floor is found from what is left,
  * as Python does, so that x = floor * y + remainder holds where it can. */
 #define DEFINE_FLOAT(suffix, type)                                                                 \
-  static inline type remainder_##suffix(type x, type y) {                                          \
-    type left = fmod(x, y);                                                                        \
+  static inline type remainder_##suffix(type left, type y) {                                       \
     return left != 0 && (y < 0) != (left < 0) ? left + y : left;                                   \
   }                                                                                                \
-  static inline type floor_##suffix(type x, type y) {                                              \
-    if (y == 0) return x / y;                                                                      \
-    type left = fmod(x, y), quotient = (x - left) / y;                                             \
-    if (left != 0 && (y < 0) != (left < 0)) quotient -= 1;                                         \
-    if (quotient == 0) return copysign((type)0, x / y);                                            \
+  static inline type floor_##suffix(type left, type x, type y) {                                   \
+    type quotient = (x - left) / y - (left != 0 && (y < 0) != (left < 0) ? 1 : 0);                 \
     type whole = floor(quotient);                                                                  \
-    return quotient - whole > (type)0.5 ? whole + 1 : whole;                                       \
+    type nearest = quotient - whole > (type)0.5 ? whole + 1 : whole;                               \
+    return y == 0 ? x / y : quotient == 0 ? copysign((type)0, x / y) : nearest;                    \
   }
 DEFINE_FLOAT(f32, float)
 DEFINE_FLOAT(f64, double)
 
-#define OF_FLOAT(name, x, y) _Generic((x), float: name##_f32, default: name##_f64)(x, y)
-#define TRUNC(x, y)          (trunc((x) / (y)))
-#define FLOOR(x, y)          OF_FLOAT(floor, x, y)
-#define FMOD(x, y)           (fmod(x, y))
-#define REMAINDER(x, y)      OF_FLOAT(remainder, x, y)
+/* What is left of float32, in double. While the quotient has at most 29 bits it is further from the
+ * next whole number than rounding reaches, and its product with y and the difference are exact.
+ * Everything else, also infinity and NaN, is for libm. */
+static inline void left_f32(int64_t count, const float *x, const float *y, float *left) {
+  int exact = 1;
+  OL_APART for (int64_t i = 0; i < count; i++) {
+    double quotient = trunc((double)x[i] / y[i]), rest = x[i] - quotient * y[i];
+    left[i] = (float)copysign(rest, x[i]);
+    exact &= fabs(quotient) < 0x1p29 && rest == rest;
+  }
+  for (int64_t i = 0; i < count && !exact; i++) left[i] = fmodf(x[i], y[i]);
+}
+
+static inline void left_f64(int64_t count, const double *x, const double *y, double *left) {
+  for (int64_t i = 0; i < count; i++) left[i] = fmod(x[i], y[i]);
+}
+
+/* Rows of an expression of x, y and what is left, and one for integers. */
+#define LEFT_KERNEL(name, suffix, type, expression)                                                \
+  OL_MAP_BEGIN(name##_##suffix, type, type)                                                        \
+  const T *y = (const T *)data[2];                                                                 \
+  T left[OL_TILE];                                                                                 \
+  left_##suffix(count, x, y, left);                                                                \
+  OL_APART for (int64_t i = 0; i < count; i++) out[i] = expression(left[i], x[i], y[i]);           \
+  }
+#define LEFT_ROWS(name, expression, integers)                                                      \
+  OL_MAP_2(name##_u8, uint8_t, uint8_t, integers)                                                  \
+  OL_MAP_2(name##_i64, int64_t, int64_t, integers)                                                 \
+  LEFT_KERNEL(name, f32, float, expression)                                                        \
+  LEFT_KERNEL(name, f64, double, expression)                                                       \
+  OL_ROWS_OF_NUMBERS(name)
+
+#define OF_FLOAT(name, x)     _Generic((x), float: name##_f32, default: name##_f64)
+#define TRUNC(x, y)           (trunc((x) / (y)))
+#define FLOOR(left, x, y)     OF_FLOAT(floor, x)(left, x, y)
+#define FMOD(left, x, y)      (left)
+#define REMAINDER(left, x, y) OF_FLOAT(remainder, x)(left, y)
 OL_NUMBERS(divide_trunc, 2, TRUNC, trunc_int)
-OL_NUMBERS(divide_floor, 2, FLOOR, floor_int)
-OL_NUMBERS(divide_fmod, 2, FMOD, fmod_int)
-OL_NUMBERS(divide_remainder, 2, REMAINDER, remainder_int)
+LEFT_ROWS(divide_floor, FLOOR, floor_int)
+LEFT_ROWS(divide_fmod, FMOD, fmod_int)
+LEFT_ROWS(divide_remainder, REMAINDER, remainder_int)
 
 static const ol_rows *const divisions[] = { [OL_DIVIDE_TRUNC] = &divide_trunc,
                                             [OL_DIVIDE_FLOOR] = &divide_floor,
@@ -106,7 +135,7 @@ static ol_status remainder_forward(ol_error *error, ol_call *call) {
 
 /* For the divisor: -g times the whole quotient, of (g, x, y). */
 #define FMOD_GRAD(g, x, y)      (-(g) * TRUNC(x, y))
-#define REMAINDER_GRAD(g, x, y) (-(g) * FLOOR(x, y))
+#define REMAINDER_GRAD(g, x, y) (-(g) * FLOOR(fmod(x, y), x, y))
 OL_FLOATS(fmod_grad, 3, FMOD_GRAD)
 OL_FLOATS(remainder_grad, 3, REMAINDER_GRAD)
 

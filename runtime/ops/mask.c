@@ -109,15 +109,26 @@ static ol_status mask_of(ol_error *error, ol_tensor *x, ol_tensor **out) {
   return OL_OK;
 }
 
+/* The coordinates of row `number` of a tensor, all but the last. */
+static void locate(const ol_shape *shape, int64_t number, int64_t *coordinate) {
+  for (int d = shape->ndim - 2; d >= 0; number /= shape->size[d--])
+    coordinate[d] = number % shape->size[d];
+}
+
 /* Writes the coordinates of what a contiguous mask picks, one row each. */
 static void write_coordinates(const ol_tensor *mask, int64_t *row) {
   const char *picked = ol_tensor_data(mask);
   int ndim = mask->shape.ndim;
-  for (int64_t i = 0; i < mask->numel; i++) {
-    if (!picked[i]) continue;
-    for (int64_t d = ndim - 1, rest = i; d >= 0; rest /= mask->shape.size[d--])
-      row[d] = rest % mask->shape.size[d];
-    row += ndim;
+  if (ndim == 0 || mask->numel == 0) return;
+  int64_t coordinate[OL_MAX_DIMS], width = mask->shape.size[ndim - 1];
+  for (int64_t number = 0; number < mask->numel / width; number++) {
+    locate(&mask->shape, number, coordinate);
+    for (int64_t column = 0; column < width; column++) {
+      if (!*picked++) continue;
+      for (int d = 0; d < ndim - 1; d++) row[d] = coordinate[d];
+      row[ndim - 1] = column;
+      row += ndim;
+    }
   }
 }
 

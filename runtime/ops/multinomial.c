@@ -64,10 +64,34 @@ typedef struct key {
   int64_t class;
 } key;
 
+static bool is_earlier(key x, key y) {
+  return x.arrival != y.arrival ? x.arrival < y.arrival : x.class < y.class;
+}
+
 static int earlier_first(const void *a, const void *b) {
-  const key *x = a, *y = b;
-  if (x->arrival != y->arrival) return x->arrival < y->arrival ? -1 : 1;
-  return x->class < y->class ? -1 : 1;
+  return is_earlier(*(const key *)a, *(const key *)b) ? -1 : 1;
+}
+
+/* Moves the first `wanted` of the keys in front, in any order: Hoare's selection. */
+static void select_first(key *keys, int64_t count, int64_t wanted) {
+  for (int64_t low = 0, high = count - 1; low < high;) {
+    key pivot = keys[low + (high - low) / 2];
+    int64_t i = low, j = high;
+    while (i <= j) {
+      while (is_earlier(keys[i], pivot)) i++;
+      while (is_earlier(pivot, keys[j])) j--;
+      if (i > j) break;
+      key k = keys[i];
+      keys[i++] = keys[j];
+      keys[j--] = k;
+    }
+    if (wanted - 1 <= j)
+      high = j;
+    else if (wanted - 1 >= i)
+      low = i;
+    else
+      return;
+  }
 }
 
 /* Without: each class arrives after an exponential time of rate weight, and the first ones are
@@ -79,7 +103,8 @@ static void draw_without(const drawing *d, int64_t row, double *number, key *key
   ol_vlog_f64(d->classes, u, u);
   for (int64_t k = 0; k < d->classes; k++)
     keys[k] = (key){ weight[k] > 0 ? -u[k] / weight[k] : INFINITY, k };
-  qsort(keys, (size_t)d->classes, sizeof *keys, earlier_first);
+  select_first(keys, d->classes, d->samples);
+  qsort(keys, (size_t)d->samples, sizeof *keys, earlier_first);
   for (int64_t s = 0; s < d->samples; s++) d->out[row * d->samples + s] = keys[s].class;
 }
 

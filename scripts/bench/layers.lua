@@ -85,6 +85,11 @@ case("embedding, 32k x 256, 4096 ids", { kind = "bytes", 8 * MILLION, 12 * MILLI
   return { optlua.randn { 32000, 256 } }, function(weight) return F.embedding(ids, weight) end
 end)
 
+case("LSTM, 64 steps x 32, 128 to 128", products(64 * 32 * (128 + 128) * 4 * 128), function()
+  local lstm = nn.LSTM(128, 128)
+  return { optlua.randn { 64, 32, 128 } }, function(x) return (lstm(x)) end, lstm
+end)
+
 --- What is measured, as functions of a count: forward unrecorded, and forward with backward.
 local function work(make)
   local inputs, fn, inside = make()
