@@ -11,6 +11,7 @@
 #include "ops/families.h"
 #include "ops/plane.h"
 #include "ops/reduce.h"
+#include "ops/running.h"
 
 enum { SHORT_PLANE = 16, MOST_BLOCKS = 64, LEAST_ROWS = 32 };
 
@@ -228,33 +229,6 @@ static ol_status make_room(ol_error *error, job *j, double **out) {
 /* Whether statistics are those of the batch. */
 static bool measures(const ol_value *arg) { return arg[TRAINING].flag; }
 
-static ol_status check_part(ol_error *error, const char *name, const ol_tensor *part,
-                            const ol_tensor *x) {
-  char own[OL_SHAPE_TEXT];
-  if (!part) return OL_OK;
-  if (part->dtype != x->dtype)
-    return ol_fail(error, OL_DTYPE, "batch_norm: %s is %s, input %s", name,
-                   ol_dtype_name(part->dtype), ol_dtype_name(x->dtype));
-  if (part->shape.ndim == 1 && part->shape.size[0] == x->shape.size[1]) return OL_OK;
-  return ol_fail(error, OL_SHAPE, "batch_norm: %s has shape %s, the input has %lld channels", name,
-                 ol_shape_text(&part->shape, own), (long long)x->shape.size[1]);
-}
-
-/* The running statistics come together; they are needed where the batch is not measured. */
-static ol_status check_running(ol_error *error, const ol_value *arg) {
-  const ol_tensor *mean = arg[MEAN].tensor, *variance = arg[VARIANCE].tensor;
-  if (!mean != !variance)
-    return ol_fail(error, OL_ARGUMENT, "batch_norm: running_mean and running_var come together");
-  if (!mean && !measures(arg))
-    return ol_fail(error, OL_ARGUMENT,
-                   "batch_norm: running_mean and running_var are needed unless training");
-  if (measures(arg) && mean &&
-      (ol_tensor_overlaps_itself(mean) || ol_tensor_overlaps_itself(variance)))
-    return ol_fail(error, OL_STATE,
-                   "batch_norm: running statistics are expanded: their elements share memory");
-  return OL_OK;
-}
-
 static ol_status check(ol_error *error, const ol_value *arg) {
   char own[OL_SHAPE_TEXT];
   static const char *const names[] = { "input", "running_mean", "running_var", "weight", "bias" };
@@ -263,8 +237,10 @@ static ol_status check(ol_error *error, const ol_value *arg) {
   if (x->shape.ndim < 2)
     return ol_fail(error, OL_SHAPE, "batch_norm: an input of (N, C, ...) is expected, got shape %s",
                    ol_shape_text(&x->shape, own));
-  for (int p = MEAN; p <= BIAS; p++) OL_TRY(check_part(error, names[p], arg[p].tensor, x));
-  OL_TRY(check_running(error, arg));
+  for (int p = MEAN; p <= BIAS; p++)
+    OL_TRY(ol_channels_check(error, "batch_norm", names[p], arg[p].tensor, x));
+  OL_TRY(
+      ol_running_check(error, "batch_norm", arg[MEAN].tensor, arg[VARIANCE].tensor, measures(arg)));
   if (measures(arg) && x->numel > 0 && x->numel == x->shape.size[1])
     return ol_fail(error, OL_SHAPE,
                    "batch_norm: training needs more than one value a channel; an input of shape %s "
@@ -325,36 +301,17 @@ static job make_job(const arguments *a, const ol_value *arg, ol_tensor *statisti
   return j;
 }
 
-/* The address of a running statistic. */
-static void *running_at(const ol_tensor *running, int64_t c) {
-  return (char *)ol_tensor_data(running) +
-         c * running->stride[0] * (int64_t)ol_dtype_size(running->dtype);
-}
-
 static void read_running(job *j, const ol_value *arg) {
-  for (int64_t c = 0; c < j->channels; c++) {
-    j->mean[c] = ol_float_at(j->dtype, running_at(arg[MEAN].tensor, c), 0, 0);
-    j->rstd[c] =
-        1 / sqrt(ol_float_at(j->dtype, running_at(arg[VARIANCE].tensor, c), 0, 1) + j->eps);
-  }
+  for (int64_t c = 0; c < j->channels; c++)
+    ol_running_read(arg[MEAN].tensor, arg[VARIANCE].tensor, c, j->eps, &j->mean[c], &j->rstd[c]);
 }
 
-/* running = (1 - momentum) running + momentum now */
-static void move_running(const ol_tensor *running, int64_t c, double momentum, double now) {
-  void *at = running_at(running, c);
-  const double before = ol_float_at(running->dtype, at, 0, 0);
-  ol_set_float_at(running->dtype, at, 0, (1 - momentum) * before + momentum * now);
-}
-
-/* Moves the running statistics towards those of the batch, whose variance is unbiased. A channel
- * whose statistics are not finite leaves its running ones alone. */
-static void update_running(const job *j, const ol_value *arg) {
-  const double momentum = arg[MOMENTUM].number, unbiased = values(j) / (values(j) - 1);
-  for (int64_t c = 0; c < j->channels; c++) {
-    if (!isfinite(j->mean[c]) || !isfinite(j->variance[c])) continue;
-    move_running(arg[MEAN].tensor, c, momentum, j->mean[c]);
-    move_running(arg[VARIANCE].tensor, c, momentum, j->variance[c] * unbiased);
-  }
+/* Moves the running statistics towards those of the batch, whose variance is unbiased. */
+static void move_running(const job *j, const ol_value *arg) {
+  const double unbiased = values(j) / (values(j) - 1);
+  for (int64_t c = 0; c < j->channels; c++)
+    ol_running_move(arg[MEAN].tensor, arg[VARIANCE].tensor, c, arg[MOMENTUM].number, j->mean[c],
+                    j->variance[c] * unbiased);
   ol_tensor_touch(arg[MEAN].tensor);
   ol_tensor_touch(arg[VARIANCE].tensor);
 }
@@ -369,7 +326,7 @@ static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
   j.y = ol_tensor_data(call->out[0]);
   if (!j.measure) read_running(&j, call->arg);
   run(&j, forward_channels, forward_rows);
-  if (j.measure && call->arg[MEAN].tensor && a->x->numel > 0) update_running(&j, call->arg);
+  if (j.measure && call->arg[MEAN].tensor && a->x->numel > 0) move_running(&j, call->arg);
   ol_free(room);
   return OL_OK;
 }

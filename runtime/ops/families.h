@@ -38,6 +38,7 @@
   X(cumulative) \
   X(layernorm) \
   X(batchnorm) \
+  X(groupnorm) \
   X(convolution) \
   X(maxpool) \
   X(avgpool) \

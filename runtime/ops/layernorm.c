@@ -1,7 +1,9 @@
 /* layernorm: normalisation of the last dimensions (Ba, Kiros and Hinton, 2016, "Layer
+ * normalization"), also without centring (Zhang and Sennrich, 2019, "Root mean square layer
  * normalization").
  *
  * Statistics take two passes in double: rows of large numbers keep their variance. */
+#include <float.h>
 #include <math.h>
 
 #include "autograd/tape.h"
@@ -12,8 +14,8 @@
 
 enum { LANES = 16 };
 
-/* Where the arguments stand, and which inputs the tensors among them are. */
-enum { INPUT, SHAPE, WEIGHT, BIAS, EPS };
+/* Where the arguments stand, and which inputs the tensors among them are. rms_norm has no bias. */
+enum { INPUT, SHAPE, WEIGHT, BIAS, EPS, RMS_EPS = BIAS };
 enum { INPUT_SLOPE, WEIGHT_SLOPE, BIAS_SLOPE };
 
 static double merge(double *lane) {
@@ -52,9 +54,9 @@ static double merge(double *lane) {
         (type)(HAT(i) * (w ? (double)w[i] : 1.0) + (bias ? (double)bias[i] : 0.0));                \
   }                                                                                                \
   OL_KERNEL static void slope_##suffix(int64_t count, const type *x, double mean, double rstd,     \
-                                       const type *g, const type *w, type *y) {                    \
+                                       bool centred, const type *g, const type *w, type *y) {      \
     LANED_SUMS(count, SLOPE, SLOPE_HAT)                                                            \
-    const double p = merge(a) / (double)count, q = merge(b) / (double)count;                       \
+    const double p = centred ? merge(a) / (double)count : 0, q = merge(b) / (double)count;         \
     OL_APART for (int64_t k = 0; k < count; k++) y[k] =                                            \
         (type)((SLOPE(k) - p - HAT(k) * q) * rstd);                                                \
   }                                                                                                \
@@ -67,7 +69,7 @@ static double merge(double *lane) {
   }                                                                                                \
   static void forward_row_##suffix(const job *j, int64_t r) {                                      \
     const type *x = (const type *)j->x + r * j->length;                                            \
-    double mean = sum_##suffix(j->length, x) / (double)j->length;                                  \
+    double mean = j->centred ? sum_##suffix(j->length, x) / (double)j->length : 0;                 \
     double variance = squares_##suffix(j->length, x, mean) / (double)j->length;                    \
     j->mean[r] = mean;                                                                             \
     j->rstd[r] = 1 / sqrt(variance + j->eps);                                                      \
@@ -77,7 +79,7 @@ static double merge(double *lane) {
   static void backward_row_##suffix(const job *j, int64_t r, double *columns) {                    \
     const type *x = (const type *)j->x + r * j->length, *g = (const type *)j->g + r * j->length;   \
     if (j->y)                                                                                      \
-      slope_##suffix(j->length, x, j->mean[r], j->rstd[r], g, j->weight,                           \
+      slope_##suffix(j->length, x, j->mean[r], j->rstd[r], j->centred, g, j->weight,               \
                      (type *)j->y + r * j->length);                                                \
     if (columns)                                                                                   \
       columns_##suffix(j->length, x, j->mean[r], j->rstd[r], g, columns, columns + j->length);     \
@@ -88,6 +90,7 @@ typedef struct job {
   ol_dtype dtype;
   int64_t rows, length;
   double eps;
+  bool centred;                      /* the mean is subtracted */
   const void *x, *g, *weight, *bias; /* weight and bias may be NULL; g is of backward */
   void *y;                           /* the result; in backward the slope by x, or NULL */
   double *mean, *rstd;               /* of each row */
@@ -127,38 +130,50 @@ static void release(arguments *a) {
   ol_release(a->bias);
 }
 
-static ol_status check_part(ol_error *error, const char *name, const ol_tensor *part,
-                            const ol_value *arg) {
+/* What an op of the family does with the mean, and its arguments where they differ. */
+static bool centres(const ol_op *op) { return op->param[BIAS].kind == OL_TENSOR; }
+
+static ol_tensor *bias_of(const ol_op *op, const ol_value *arg) {
+  return centres(op) ? arg[BIAS].tensor : NULL;
+}
+
+static double eps_of(const ol_op *op, const ol_value *arg, ol_dtype dtype) {
+  if (centres(op)) return arg[EPS].number;
+  if (arg[RMS_EPS].given) return arg[RMS_EPS].number;
+  return dtype == OL_F32 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+static ol_status check_part(ol_error *error, const char *op, const char *name,
+                            const ol_tensor *part, const ol_value *arg) {
   char own[OL_SHAPE_TEXT], wanted[OL_SHAPE_TEXT];
   const ol_tensor *x = arg[INPUT].tensor;
   if (!part) return OL_OK;
   if (part->dtype != x->dtype)
-    return ol_fail(error, OL_DTYPE, "layer_norm: %s is %s, input %s", name,
-                   ol_dtype_name(part->dtype), ol_dtype_name(x->dtype));
+    return ol_fail(error, OL_DTYPE, "%s: %s is %s, input %s", op, name, ol_dtype_name(part->dtype),
+                   ol_dtype_name(x->dtype));
   if (ol_shape_equal(&part->shape, &arg[SHAPE].list)) return OL_OK;
-  return ol_fail(error, OL_SHAPE, "layer_norm: %s has shape %s, wants %s", name,
+  return ol_fail(error, OL_SHAPE, "%s: %s has shape %s, wants %s", op, name,
                  ol_shape_text(&part->shape, own), ol_shape_text(&arg[SHAPE].list, wanted));
 }
 
 /* The input must end in the normalized shape. */
-static ol_status check(ol_error *error, const ol_value *arg) {
+static ol_status check(ol_error *error, const ol_op *op, const ol_value *arg) {
   char own[OL_SHAPE_TEXT], wanted[OL_SHAPE_TEXT];
   const ol_shape *x = &arg[INPUT].tensor->shape, *shape = &arg[SHAPE].list;
-  OL_TRY(ol_reduce_check(error, "layer_norm", arg[INPUT].tensor->dtype, true));
+  OL_TRY(ol_reduce_check(error, op->name, arg[INPUT].tensor->dtype, true));
   bool fits = shape->ndim > 0 && shape->ndim <= x->ndim;
   for (int d = 0; fits && d < shape->ndim; d++)
     fits = x->size[x->ndim - shape->ndim + d] == shape->size[d];
   if (!fits)
-    return ol_fail(error, OL_SHAPE,
-                   "layer_norm: input of shape %s does not end in the normalized shape %s",
-                   ol_shape_text(x, own), ol_shape_text(shape, wanted));
-  OL_TRY(check_part(error, "weight", arg[WEIGHT].tensor, arg));
-  return check_part(error, "bias", arg[BIAS].tensor, arg);
+    return ol_fail(error, OL_SHAPE, "%s: input of shape %s does not end in the normalized shape %s",
+                   op->name, ol_shape_text(x, own), ol_shape_text(shape, wanted));
+  OL_TRY(check_part(error, op->name, "weight", arg[WEIGHT].tensor, arg));
+  return check_part(error, op->name, "bias", bias_of(op, arg), arg);
 }
 
-static ol_status arrange(ol_error *error, const ol_value *arg, arguments *out) {
+static ol_status arrange(ol_error *error, const ol_op *op, const ol_value *arg, arguments *out) {
   arguments a = { .length = ol_shape_numel(&arg[SHAPE].list) };
-  ol_tensor *weight = arg[WEIGHT].tensor, *bias = arg[BIAS].tensor;
+  ol_tensor *weight = arg[WEIGHT].tensor, *bias = bias_of(op, arg);
   ol_status status = ol_tensor_contiguous(error, arg[INPUT].tensor, &a.x);
   if (status == OL_OK && weight) status = ol_tensor_contiguous(error, weight, &a.weight);
   if (status == OL_OK && bias) status = ol_tensor_contiguous(error, bias, &a.bias);
@@ -169,13 +184,15 @@ static ol_status arrange(ol_error *error, const ol_value *arg, arguments *out) {
   return status;
 }
 
-static job make_job(const arguments *a, double eps, ol_tensor *statistics) {
+static job make_job(const arguments *a, const ol_op *op, const ol_value *arg,
+                    ol_tensor *statistics) {
   int64_t rows = a->length ? a->x->numel / a->length : 0;
   double *facts = ol_tensor_data(statistics);
   return (job){ .dtype = a->x->dtype,
                 .rows = rows,
                 .length = a->length,
-                .eps = eps,
+                .eps = eps_of(op, arg, a->x->dtype),
+                .centred = centres(op),
                 .x = ol_tensor_data(a->x),
                 .weight = data_of(a->weight),
                 .bias = data_of(a->bias),
@@ -187,16 +204,16 @@ static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
   ol_shape shape = { .ndim = 2, .size = { 2, a->length ? a->x->numel / a->length : 0 } };
   OL_TRY(ol_tensor_new(error, OL_F64, &shape, &call->kept[0]));
   OL_TRY(ol_tensor_new(error, a->x->dtype, &a->x->shape, &call->out[0]));
-  job j = make_job(a, call->arg[EPS].number, call->kept[0]);
+  job j = make_job(a, call->op, call->arg, call->kept[0]);
   j.y = ol_tensor_data(call->out[0]);
   ol_parallel_for(j.rows, 1 + OL_GRAIN / 2 / (j.length + 1), forward_rows, &j);
   return OL_OK;
 }
 
-static ol_status layer_norm_forward(ol_error *error, ol_call *call) {
+static ol_status forward(ol_error *error, ol_call *call) {
   arguments a;
-  OL_TRY(check(error, call->arg));
-  OL_TRY(arrange(error, call->arg, &a));
+  OL_TRY(check(error, call->op, call->arg));
+  OL_TRY(arrange(error, call->op, call->arg, &a));
   ol_status status = normalize(error, call, &a);
   release(&a);
   return status;
@@ -217,30 +234,33 @@ static void store_columns(const job *j, int64_t blocks, ol_tensor *weight, ol_te
 }
 
 static ol_status run_backward(ol_error *error, ol_back *back, job *j) {
-  bool columns = back->needs[WEIGHT_SLOPE] || back->needs[BIAS_SLOPE];
+  bool columns = false;
+  for (int i = WEIGHT_SLOPE; i < back->inputs; i++) columns |= back->needs[i];
   j->block = OL_GRAIN / (j->length + 1);
   if (j->block < 64) j->block = 64;
   int64_t blocks = j->rows / j->block + 1;
-  for (int i = INPUT_SLOPE; i <= BIAS_SLOPE; i++)
+  for (int i = INPUT_SLOPE; i < back->inputs; i++)
     if (back->needs[i]) OL_TRY(ol_back_new(error, back, i, &back->grad[i]));
   j->y = data_of(back->grad[INPUT_SLOPE]);
   if (columns) {
     j->columns = ol_alloc_zero((size_t)(2 * blocks * j->length) * sizeof *j->columns);
-    if (!j->columns) return ol_fail(error, OL_MEMORY, "out of memory: sums of layer_norm");
+    if (!j->columns) return ol_fail(error, OL_MEMORY, "out of memory: sums of %s", back->op->name);
   }
   ol_parallel_for(blocks, 1, backward_blocks, j);
-  if (columns) store_columns(j, blocks, back->grad[WEIGHT_SLOPE], back->grad[BIAS_SLOPE]);
+  if (columns)
+    store_columns(j, blocks, back->grad[WEIGHT_SLOPE],
+                  back->inputs > BIAS_SLOPE ? back->grad[BIAS_SLOPE] : NULL);
   ol_free(j->columns);
   return OL_OK;
 }
 
-static ol_status layer_norm_backward(ol_error *error, ol_back *back) {
+static ol_status backward(ol_error *error, ol_back *back) {
   arguments a;
   ol_tensor *g;
-  OL_TRY(arrange(error, back->arg, &a));
+  OL_TRY(arrange(error, back->op, back->arg, &a));
   ol_status status = ol_tensor_contiguous(error, back->grad_out[0], &g);
   if (status == OL_OK) {
-    job j = make_job(&a, back->arg[EPS].number, back->kept[0]);
+    job j = make_job(&a, back->op, back->arg, back->kept[0]);
     j.g = ol_tensor_data(g);
     status = run_backward(error, back, &j);
     ol_release(g);
@@ -268,8 +288,24 @@ static const ol_op ops[] = {
                { "eps", OL_NUMBER, true, 1e-5, .doc = "added to the variance" } },
     .saves = OL_SAVE_ARG(INPUT) | OL_SAVE_ARG(WEIGHT),
     .flags = OL_OP_FUNCTION,
-    .forward = layer_norm_forward,
-    .backward = layer_norm_backward },
+    .forward = forward,
+    .backward = backward },
+  { .name = "rms_norm",
+    .doc = "Divides the last dimensions, of shape normalized_shape, by the root of their mean "
+           "square plus eps; then times weight.",
+    .example = "print(optlua.rms_norm(optlua.tensor({ 1, 7 }), { 2 })) "
+               "--> tensor([0.2000, 1.4000])",
+    .samples = "{ { t(3, 4), { 4 } }, { t(3, 4), { 4 }, t(4) }, "
+               "{ t(2, 3, 4), { 3, 4 }, t(3, 4), { eps = 0.1 } }, { t(4), { 4 }, t(4), 1e-3 }, "
+               "{ t(4, 3):t(), { 4 }, t(4, 2):select(2, 1) }, { t(0, 4), { 4 }, t(4) } }",
+    .param = { { "input", OL_TENSOR },
+               { "normalized_shape", OL_SIZES, .doc = "the last sizes of the input" },
+               { "weight", OL_TENSOR, true, .doc = "of normalized_shape; default: ones" },
+               { "eps", OL_NUMBER, true, .doc = "default: the epsilon of the dtype" } },
+    .saves = OL_SAVE_ARG(INPUT) | OL_SAVE_ARG(WEIGHT),
+    .flags = OL_OP_FUNCTION,
+    .forward = forward,
+    .backward = backward },
   { 0 }
 };
 

@@ -89,6 +89,7 @@ def recurrent(kind):
 
 
 CASES = {
+    "instance_norm": F.instance_norm, "rms_norm": F.rms_norm, "group_norm": F.group_norm,
     "celu": celu, "celu_": celu, "hardsigmoid": hardsigmoid, "hardsigmoid_": hardsigmoid,
     "rnn_sequence": recurrent("rnn"),
     "gru_sequence": recurrent("gru"),

@@ -1,4 +1,4 @@
---- batchnorm: layers that standardise each channel over a batch.
+--- batchnorm: layers that standardise each channel, over a batch or over each item, and can keep running statistics.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
@@ -18,10 +18,14 @@ local signature = require "optlua.signature"
 local BatchNorm = module.class "BatchNorm"
 BatchNorm.role = "norm"
 
-local list = {
-  { "eps", { default = 1e-5, min = 0 } }, { "momentum", { default = 0.1, type = "number|boolean" } },
-  { "affine", true }, { "track_running_stats", true }, { "dtype", "float32" }, { "bias", true },
-}
+--- Reads the options of a class by position or by name; affine and track are their defaults.
+local function reader(name, affine, track)
+  return signature.reader("nn." .. name, {
+    { "eps", { default = 1e-5, min = 0 } }, { "momentum", { default = 0.1, type = "number|boolean" } },
+    { "affine", affine }, { "track_running_stats", track }, { "dtype", "float32" }, { "bias", true },
+  })
+end
+
 ---@param num_features integer
 ---@param ... number|boolean|table eps, momentum, affine, track_running_stats; or a table of them, of `bias` and
 --- `dtype`. momentum = false: running statistics are the average of all batches
@@ -83,7 +87,7 @@ end
 --- BatchNorm of (N, C) or (N, C, L).
 ---@class nn.BatchNorm1d: nn.BatchNorm
 local BatchNorm1d = module.class("BatchNorm1d", BatchNorm)
-BatchNorm1d._read = signature.reader("nn.BatchNorm1d", list)
+BatchNorm1d._read = reader("BatchNorm1d", true, true)
 BatchNorm1d.dims = { 2, 3 }
 BatchNorm1d.samples = [[
   { { 3 }, t(4, 3) },
@@ -100,7 +104,7 @@ BatchNorm1d.samples = [[
 --- BatchNorm of (N, C, H, W).
 ---@class nn.BatchNorm2d: nn.BatchNorm
 local BatchNorm2d = module.class("BatchNorm2d", BatchNorm)
-BatchNorm2d._read = signature.reader("nn.BatchNorm2d", list)
+BatchNorm2d._read = reader("BatchNorm2d", true, true)
 BatchNorm2d.dims = { 4 }
 BatchNorm2d.samples = [[
   { { 3 }, t(2, 3, 2, 3) },
@@ -112,4 +116,44 @@ BatchNorm2d.samples = [[
   { { 3 }, t(0, 3, 2, 2) },
 ]]
 
-return { BatchNorm1d = BatchNorm1d, BatchNorm2d = BatchNorm2d }
+--- Standardises each channel of each item (Ulyanov et al., 2016); otherwise as BatchNorm, with affine and
+--- track_running_stats false unless they are asked for. An input without the batch dimension is one item.
+---@class nn.InstanceNorm: nn.BatchNorm
+local InstanceNorm = module.class("InstanceNorm", BatchNorm)
+
+function InstanceNorm:forward(x)
+  check_dims(self, x)
+  if x.ndim < self.dims[#self.dims] then return self:forward(x:unsqueeze(1)):squeeze(1) end
+  return optlua.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias,
+    self.training or self.running_mean == nil, self.momentum or 0, self.eps)
+end
+
+--- InstanceNorm of (N, C, L) or (C, L).
+---@class nn.InstanceNorm1d: nn.InstanceNorm
+local InstanceNorm1d = module.class("InstanceNorm1d", InstanceNorm)
+InstanceNorm1d._read = reader("InstanceNorm1d", false, false)
+InstanceNorm1d.dims = { 2, 3 }
+InstanceNorm1d.samples = [[
+  { { 3 }, t(2, 3, 4) },
+  { { 3, { affine = true } }, t(3, 4) },
+  { { 3, 0.1, 0.3, true, true }, t(2, 3, 4) },
+  { { 3, { affine = true, track_running_stats = true } }, t(2, 4, 3):transpose(2, 3), eval = true },
+  { { 3, { affine = true } }, t(0, 3, 4), without = "PyTorch refuses an input of no items" },
+]]
+
+--- InstanceNorm of (N, C, H, W) or (C, H, W).
+---@class nn.InstanceNorm2d: nn.InstanceNorm
+local InstanceNorm2d = module.class("InstanceNorm2d", InstanceNorm)
+InstanceNorm2d._read = reader("InstanceNorm2d", false, false)
+InstanceNorm2d.dims = { 3, 4 }
+InstanceNorm2d.samples = [[
+  { { 3 }, t(2, 3, 4, 5) },
+  { { 3, { affine = true } }, t(3, 4, 2) },
+  { { 2, 0.1, 0.3, true, true }, t(3, 2, 2, 3) },
+  { { 3, { track_running_stats = true } }, t(2, 2, 3, 3):transpose(2, 4), eval = true },
+]]
+
+return {
+  BatchNorm1d = BatchNorm1d, BatchNorm2d = BatchNorm2d,
+  InstanceNorm1d = InstanceNorm1d, InstanceNorm2d = InstanceNorm2d,
+}

@@ -1,6 +1,8 @@
 --- normalization: layers that standardise their input.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
 --- Standardises over the last dimensions, then scales and shifts (Ba, Kiros & Hinton, 2016).
 ---@class nn.LayerNorm: nn.Module
@@ -41,4 +43,81 @@ function LayerNorm:extra_repr()
     self.weight ~= nil)
 end
 
-return { LayerNorm = LayerNorm }
+--- Divides the last dimensions by the root of their mean square, then scales (Zhang & Sennrich, 2019).
+--- Parameter weight, of normalized_shape.
+---@class nn.RMSNorm: nn.Module
+---@field weight optlua.Tensor|nil
+local RMSNorm = module.class "RMSNorm"
+RMSNorm.role = "norm"
+RMSNorm.samples = [[
+  { { 4 }, t(3, 4) },
+  { { { 3, 4 }, 0.1 }, t(2, 3, 4) },
+  { { 4, { elementwise_affine = false, eps = 0.1 } }, t(3, 4) },
+  { { 4, 0.1 }, t(4, 3):t() },
+  { { 4 }, t(0, 4) },
+]]
+
+local read_rms = signature.reader("nn.RMSNorm",
+  { { "eps", { required = false, type = "number", min = 0 } }, { "elementwise_affine", true }, { "dtype", "float32" } })
+
+---@param normalized_shape integer|integer[] the sizes of the last dimensions
+---@param ... number|boolean|table eps (default: the epsilon of the input's dtype), elementwise_affine, dtype; or a
+--- table of them
+function RMSNorm:init(normalized_shape, ...)
+  local eps, affine, dtype = read_rms(...)
+  if type(normalized_shape) == "number" then normalized_shape = { normalized_shape } end
+  self.normalized_shape = module.argument("nn.RMSNorm", "normalized_shape", normalized_shape,
+    { required = true, type = "list", integer = true, min = 0 })
+  self.eps = eps
+  if affine then self.weight = module.Parameter(optlua.ones(self.normalized_shape, { dtype = dtype })) end
+end
+
+function RMSNorm:forward(x) return optlua.rms_norm(x, self.normalized_shape, self.weight, self.eps) end
+
+function RMSNorm:extra_repr()
+  return ("(%s), eps=%s, elementwise_affine=%s"):format(table.concat(self.normalized_shape, ", "),
+    self.eps and ("%.14g"):format(self.eps), self.weight ~= nil)
+end
+
+--- Standardises groups of channels of each item, then scales and shifts each channel (Wu & He, 2018): (N, C, …) ->
+--- the same. Parameters weight (C), bias (C).
+---@class nn.GroupNorm: nn.Module
+---@field weight optlua.Tensor|nil
+---@field bias optlua.Tensor|nil
+local GroupNorm = module.class "GroupNorm"
+GroupNorm.role = "norm"
+GroupNorm.samples = [[
+  { { 2, 8 }, t(3, 8) },
+  { { 2, 4, 0.1 }, t(2, 4, 3) },
+  { { 3, 6, { affine = false } }, t(2, 6, 2, 2) },
+  { { 1, 3, { bias = false } }, t(2, 4, 3):transpose(2, 3) },
+  { { 2, 4 }, t(0, 4, 2) },
+]]
+
+local read_group = signature.reader("nn.GroupNorm",
+  { { "eps", { default = 1e-5, min = 0 } }, { "affine", true }, { "dtype", "float32" }, { "bias", true } })
+
+---@param num_groups integer
+---@param num_channels integer
+---@param ... number|boolean|table eps = 1e-5, affine; or a table of them, of `bias` and `dtype`
+function GroupNorm:init(num_groups, num_channels, ...)
+  local eps, affine, dtype, bias = read_group(...)
+  self.num_groups = module.argument("nn.GroupNorm", "num_groups", num_groups,
+    { required = true, type = "integer", min = 1 })
+  self.num_channels = module.argument("nn.GroupNorm", "num_channels", num_channels, module.size)
+  if self.num_channels % self.num_groups ~= 0 then
+    blame(("nn.GroupNorm: %d channels cannot be cut into %d groups"):format(self.num_channels, self.num_groups))
+  end
+  self.eps = eps
+  if affine then self.weight = module.Parameter(optlua.ones({ self.num_channels }, { dtype = dtype })) end
+  if affine and bias then self.bias = module.Parameter(optlua.zeros({ self.num_channels }, { dtype = dtype })) end
+end
+
+function GroupNorm:forward(x) return optlua.group_norm(x, self.num_groups, self.weight, self.bias, self.eps) end
+
+function GroupNorm:extra_repr()
+  return ("%d, %d, eps=%.14g, affine=%s, bias=%s"):format(self.num_groups, self.num_channels, self.eps,
+    self.weight ~= nil, self.bias ~= nil)
+end
+
+return { LayerNorm = LayerNorm, RMSNorm = RMSNorm, GroupNorm = GroupNorm }
