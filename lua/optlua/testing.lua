@@ -118,9 +118,10 @@ function testing.points(opts)
   opts = options.check("testing.points", opts, { n = { default = 64, integer = true, min = 1 },
     features = { default = 4, integer = true, min = 1 }, classes = { default = 3, integer = true, min = 2 },
     seed = { default = 0, integer = true } })
-  local generator = optlua.Generator(opts.seed)
-  local x = optlua.randn({ opts.n, opts.features }, { generator = generator })
-  local w = optlua.randn({ opts.features, opts.classes }, { generator = generator })
+  local before = optlua.get_rng_state()
+  optlua.manual_seed(opts.seed)
+  local x, w = optlua.randn { opts.n, opts.features }, optlua.randn { opts.features, opts.classes }
+  optlua.set_rng_state(before)
   return optlua.data.tensors(x, x:matmul(w):argmax(2))
 end
 

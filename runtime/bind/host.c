@@ -1,9 +1,6 @@
-/* host: what the library in Lua needs of the machine: folders, clocks, terminals, orders of data.
- */
-#include <errno.h>
+/* host: what the library in Lua needs of the machine: clocks, terminals, orders of data. */
 #include <lauxlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,7 +8,6 @@
 #include "base/rng.h"
 #include "bind/error.h"
 #include "bind/native.h"
-#include "bind/path.h"
 #include "bind/tensor.h"
 
 /* permutation(n, seed, stream): 0 … n-1 in an order that depends on the three numbers alone. */
@@ -77,17 +73,6 @@ static int fail_allocations(lua_State *L) {
   return 1;
 }
 
-/* make_folder(path): makes it; whether it is new. The folder above must be there. */
-static int make_folder(lua_State *L) {
-  const char *path = ol_check_path(L, 1);
-  bool made = mkdir(path, 0777) == 0;
-  struct stat found;
-  if (!made && (errno != EEXIST || stat(path, &found) != 0 || !S_ISDIR(found.st_mode)))
-    return luaL_error(L, "%s: %s", path, strerror(errno));
-  lua_pushboolean(L, made);
-  return 1;
-}
-
 #define HIDDEN(text, fn)                                                                           \
   { .op = { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, .call = fn }
 
@@ -100,6 +85,5 @@ const ol_natives ol_host_natives = {
                                HIDDEN("clock", monotonic),
                                HIDDEN("memory", memory),
                                HIDDEN("fail_allocations", fail_allocations),
-                               HIDDEN("make_folder", make_folder),
                                { .call = NULL } },
 };

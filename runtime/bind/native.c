@@ -19,6 +19,7 @@
   X(safetensors)                                                                                   \
   X(files)                                                                                         \
   X(csv)                                                                                           \
+  X(disk)                                                                                          \
   X(json)                                                                                          \
   X(image)                                                                                         \
   X(tokens)                                                                                        \

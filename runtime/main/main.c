@@ -11,11 +11,11 @@
 #include "bind/core.h"
 #include "main/call.h"
 #include "main/chunks.h"
-#include "main/hangup.h"
 #include "main/heap.h"
 #include "main/options.h"
 #include "main/paths.h"
 #include "main/repl.h"
+#include "main/requests.h"
 #include "main/script.h"
 #include "main/signals.h"
 #include "main/version.h"
@@ -49,7 +49,7 @@ static void open_libraries(lua_State *L, const command_line *line) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_optlua_core);
   lua_setfield(L, -2, "optlua.core");
-  lua_pushcfunction(L, ol_open_hangup);
+  lua_pushcfunction(L, ol_open_requests);
   lua_setfield(L, -2, "optlua.signals");
   lua_pop(L, 1);
   ol_chunks_text_only(L);

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local command = require "optlua.config.command"
 local folder = require "optlua.spec.folder"
 local help = require "optlua.config.help"
+local keeper = require "optlua.spec.keeper"
 local loop = require "optlua.spec.loop"
 local overview = require "optlua.optim.overview"
 local run = require "optlua.spec.run"
@@ -13,6 +14,8 @@ local switches = {
   { "--print-config", "prints the config as a config file and ends" },
   { "--plan", "prints parameters, groups, curves and memory, and ends" },
   { "--out DIR", "the folder of the run; default: runs/NAME" },
+  { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name)" },
+  { "--resume-policy P", "where config and checkpoint differ: config (default), checkpoint, or rebase (an edited schedule begins anew)" },
   { "--from FILE", "begins with the weights of a safetensors file" },
   { "--eval FILE", "validates the weights of a file and ends" },
   { "--dry-run", "makes one update and one validation, writes nothing, and ends" },
@@ -21,7 +24,7 @@ local switches = {
   { "--watch", "takes over changes of the script and of config files while it runs" },
 }
 local kinds = { help = "flag", config = "value", ["print-config"] = "flag", plan = "flag", out = "value", from = "value",
-  eval = "value", ["dry-run"] = "flag", ["overfit-batches"] = "value", ["find-lr"] = "flag", watch = "flag" }
+  eval = "value", resume = "optional", ["resume-policy"] = "value", ["dry-run"] = "flag", ["overfit-batches"] = "value", ["find-lr"] = "flag", watch = "flag" }
 
 -- What is wrong with the command line ends the program with the status of a wrong usage.
 local function refuse(problems)
@@ -69,17 +72,34 @@ local function count(name, word)
   return value
 end
 
+local policies = { config = true, checkpoint = true, rebase = true }
+
+-- Where to go on from; the run stays in its folder unless --out names another.
+local function choose_resume(spec, given, opts)
+  local path = given.resume
+  if path == true then path = given.out or folder.last(spec.name) end
+  if not path then refuse { ("--resume: there is no run of %s; name its folder"):format(spec.name) } end
+  local found, problem = keeper.find(path)
+  if not found then refuse { "--resume: " .. problem } end
+  local policy = given["resume-policy"] or "config"
+  if not policies[policy] then refuse { ("--resume-policy: config, checkpoint or rebase expected, got %s"):format(policy) } end
+  opts.resume, opts.policy = found, policy
+  if not given.out and not given["dry-run"] then opts.out = found:match "^(.*)/checkpoints/[^/]+$" or opts.out or folder.choose(spec.name) end
+end
+
 local function train(spec, cfg, config, given, words)
   local opts = { from = given.from, quiet = false }
   if given["overfit-batches"] then opts.overfit_batches = count("overfit-batches", given["overfit-batches"]) end
   if given["dry-run"] then
     opts.limit = 1
   else
-    opts.out = given.out or folder.choose(spec.name)
+    opts.out = given.out or not given.resume and folder.choose(spec.name) or nil
   end
+  if given.resume then choose_resume(spec, given, opts) end
   opts.prepare = require("optlua.spec.reload").prepare(spec, words, given, kinds)
   local result = run.train(spec, cfg, config, opts)
   if opts.out then print(("the run is in %s"):format(opts.out)) end
+  if result.signal then os.exit(128 + result.signal, true) end
   if result.state.log_failed then os.exit(1, true) end
 end
 

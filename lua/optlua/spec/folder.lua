@@ -3,6 +3,8 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local host = require("optlua.core").hidden
 
+local folders = require "optlua.checkpoint.folder"
+
 local folder = {}
 
 local function exists(path)
@@ -15,14 +17,8 @@ end
 ---@param path string
 ---@return boolean made whether the last is new
 function folder.make(path)
-  local made = false
-  local begun = path:sub(1, 1) == "/" and "/" or ""
-  for name in path:gmatch "[^/]+" do
-    begun = begun .. name
-    local ok, result = pcall(host.make_folder, begun)
-    if not ok then blame("the folder of the run cannot be made: " .. tostring(result)) end
-    made, begun = result, begun .. "/"
-  end
+  local ok, made = pcall(folders.make, path)
+  if not ok then blame("the folder of the run cannot be made: " .. tostring(made):gsub("^[^:]+:%d+: ", "")) end
   return made
 end
 
@@ -38,6 +34,19 @@ function folder.choose(name)
     path = base .. "-" .. k
   end
   return path
+end
+
+--- The last run of a name that `choose` made.
+---@param name string
+---@return string?
+function folder.last(name)
+  local base, k, last = "runs/" .. name:gsub("[^%w_.-]", "_"), 1, nil
+  local path = base
+  while exists(path .. "/config.lua") do
+    k, last = k + 1, path
+    path = base .. "-" .. k
+  end
+  return last
 end
 
 local function write(path, text)

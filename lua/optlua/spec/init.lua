@@ -38,6 +38,9 @@ local base_config = {
   monitor = arg { type = "string", doc = "what is best: a metric, or loss (default: the first metric, else loss)" },
   monitor_mode = arg { type = "string", choices = { "min", "max" }, doc = "default: min for what ends with loss, else max" },
   log_every = arg { default = 1, integer = true, min = 1, doc = "updates between two records of the log" },
+  checkpoint_every = arg { type = "integer", min = 1, doc = "updates between two checkpoints" },
+  checkpoint_minutes = arg { default = 10.0, above = 0, doc = "minutes between two checkpoints" },
+  keep_last = arg { default = 3, integer = true, min = 1, doc = "checkpoints that are kept" },
   max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped" },
 }
 

@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local metrics = require "optlua.metrics"
+local keeper = require "optlua.spec.keeper"
 
 local clock = require("optlua.core").hidden.clock
 
@@ -189,6 +190,13 @@ local function after_update(state)
   if state.reload then state.reload(state) end
 end
 
+-- Between two updates: a checkpoint when it is time, and the end when a signal came.
+local function save_or_stop(state)
+  if state.out then keeper.after_update(state) end
+  state.signal = state.signal or state.signalled and state.signalled()
+  if state.signal then state:stop(("signal %d"):format(state.signal)) end
+end
+
 -- One epoch; the last window may be shorter.
 local function run_epoch(state)
   local window, limit = new_window(), state.overfit_batches
@@ -209,23 +217,26 @@ local function run_epoch(state)
       end
     end
     if state.step > before then after_update(state) end
-    if ended then return end
+    if ended then return end -- what is saved now would belong to two epochs
+    if state.step > before then save_or_stop(state) end
   end
 end
 
 --- Trains until a limit is reached.
 ---@param state optlua.State
 function loop.run(state)
-  state.began, state.skipped, state.waited = clock(), 0, 0
+  state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
   state.spec:callback("on_start", state)
   while not is_over(state) do
     run_epoch(state)
+    if state.signal then break end
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end
     state.spec:callback("on_epoch", state)
     print_line(state, ("epoch %2d"):format(state.epoch))
     state.epoch = state.epoch + 1
+    save_or_stop(state)
   end
-  if state.validation and state.validated ~= state.step then validate(state) end
+  if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
   if state.stopped and not state.quiet then io.write(("stopped: %s\n"):format(state.stopped)) end
   state.spec:callback("on_end", state)
 end

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local build = require "optlua.spec.build"
 local folder = require "optlua.spec.folder"
+local keeper = require "optlua.spec.keeper"
 local log = require "optlua.spec.log"
 local loop = require "optlua.spec.loop"
 local states = require "optlua.spec.state"
@@ -102,29 +103,39 @@ end
 
 local function result_of(state)
   return { steps = state.step, loss = state.loss, validation = state.results, best = state.best, model = state.model,
-    state = state, stopped = state.stopped }
+    state = state, stopped = state.stopped, signal = state.signal }
 end
 
 --- Trains.
 ---@param spec optlua.Spec
 ---@param cfg table
 ---@param config optlua.Config
----@param opts { out?: string, quiet?: boolean, overfit_batches?: integer, from?: string, prepare?: function }
+---@param opts { out?: string, quiet?: boolean, overfit_batches?: integer, from?: string, resume?: string, policy?: string, prepare?: function }
 ---@return table result
 function run.train(spec, cfg, config, opts)
   local state = run.build(spec, cfg, opts)
   if opts.from then state.model:load(opts.from) end
   if opts.out then
-    state.out = opts.out
+    state.out, state.config_text = opts.out, config:text()
+    folder.make(opts.out)
+    state.lock = keeper.lock(opts.out)
+    if not state.lock then blame(("%s: another run is in this folder"):format(opts.out)) end
+    keeper.sweep(opts.out)
     folder.fill(opts.out, spec, config)
   end
   if opts.prepare then opts.prepare(state) end
+  if opts.resume then keeper.resume(state, opts.resume, opts.policy) end
   local log_file <close> = log.new(state.out)
-  state.log_file = log_file
+  local signalled <close> = keeper.watch_signals()
+  state.log_file, state.signalled = log_file, signalled
   state.model:train()
   loop.run(state)
-  if state.out then state.model:save(state.out .. "/last.safetensors") end
+  if state.out then
+    keeper.save(state)
+    state.model:save(state.out .. "/last.safetensors")
+  end
   state.log_failed = log_file.failed
+  if state.lock then getmetatable(state.lock).__close(state.lock) end
   return result_of(state)
 end
 

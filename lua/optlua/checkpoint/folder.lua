@@ -1,0 +1,71 @@
+--- folder: a folder that is written whole or not at all.
+--
+-- The files go into a sibling folder; committing brings them to the disk and gives the folder its name. What was there is
+-- what it was until then.
+local host = require("optlua.core").hidden
+
+local folder = {}
+
+--- Removes a folder and what is in it; what cannot be removed stays.
+---@param path string
+function folder.remove(path)
+  local ok, entries = pcall(host.folder_list, path)
+  for _, entry in ipairs(ok and entries or {}) do
+    local below = path .. "/" .. entry.name
+    if entry.is_folder and not entry.is_link then folder.remove(below) else os.remove(below) end
+  end
+  os.remove(path)
+end
+
+--- Whether there is a folder of that name.
+---@param path string
+---@return boolean
+function folder.exists(path) return (pcall(host.folder_list, path)) end
+
+--- Makes a folder and those above it.
+---@param path string
+---@return boolean made whether the last is new
+function folder.make(path)
+  local made, begun = false, path:sub(1, 1) == "/" and "/" or ""
+  for name in path:gmatch "[^/]+" do
+    begun = begun .. name
+    made, begun = host.make_folder(begun), begun .. "/"
+  end
+  return made
+end
+
+local function parent(path) return path:match "^(.*)/[^/]+$" or "." end
+
+local SUFFIX = ".writing"
+
+--- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name.
+---@param path string
+---@param fill fun(path: string)
+function folder.write(path, fill)
+  local temporary = path .. SUFFIX
+  folder.make(parent(path))
+  folder.remove(temporary)
+  host.make_folder(temporary)
+  local ok, problem = xpcall(function()
+    fill(temporary)
+    host.sync(temporary)
+    if folder.exists(path) then host.exchange(temporary, path) else assert(os.rename(temporary, path)) end
+    host.sync(parent(path))
+  end, function(message) return message end)
+  folder.remove(temporary) -- what was there before, or what is left of a failure
+  if not ok then error(problem, 0) end
+end
+
+--- Removes what killed runs have left in a folder.
+---@param path string
+function folder.sweep(path)
+  local ok, entries = pcall(host.folder_list, path)
+  for _, entry in ipairs(ok and entries or {}) do
+    if entry.name:sub(-#SUFFIX) == SUFFIX then folder.remove(path .. "/" .. entry.name) end
+  end
+end
+
+--- Whether a name in a folder is what a killed run has left.
+function folder.is_temporary(name) return name:sub(-#SUFFIX) == SUFFIX end
+
+return folder

@@ -1,0 +1,69 @@
+--- record: tables of plain values as JSON that gives back the same: integers, floats of all kinds, lists, words.
+local core = require("optlua.core").hidden
+local optlua = require "optlua"
+
+local record = {}
+
+-- JSON has no word for these floats.
+local words = { ["inf"] = math.huge, ["-inf"] = -math.huge, ["nan"] = 0 / 0 }
+
+local function pack_number(value)
+  if value ~= value then return { ["$float"] = "nan" } end
+  if value == math.huge then return { ["$float"] = "inf" } elseif value == -math.huge then return { ["$float"] = "-inf" } end
+  return value
+end
+
+local function refuse(place, value)
+  error(("%s: a %s cannot be saved"):format(place, optlua.is_tensor(value) and "tensor" or type(value)), 0)
+end
+
+local pack
+
+local function pack_table(value, place, above)
+  if getmetatable(value) then refuse(place, value) end
+  if above[value] then error(place .. ": a table that contains itself cannot be saved", 0) end
+  above[value] = true
+  local result, has_list, has_names = {}, #value > 0, false
+  for key, item in pairs(value) do
+    local is_position = math.type(key) == "integer" and key >= 1 and key <= #value
+    if not is_position and type(key) ~= "string" then error(("%s: a key that is a %s cannot be saved"):format(place, type(key)), 0) end
+    has_names = has_names or not is_position
+    result[key] = pack(item, ("%s.%s"):format(place, tostring(key)), above)
+  end
+  above[value] = nil
+  if has_list and has_names then error(place .. ": a table with both a list and names cannot be saved", 0) end
+  return result
+end
+
+function pack(value, place, above)
+  local kind = type(value)
+  if kind == "number" then return pack_number(value) end
+  if kind == "string" or kind == "boolean" then return value end
+  if kind == "table" then return pack_table(value, place, above) end
+  refuse(place, value)
+end
+
+local function unpack_value(value)
+  if type(value) ~= "table" then return value end
+  if value["$float"] then return words[value["$float"]] end
+  for key, item in pairs(value) do value[key] = unpack_value(item) end
+  return value
+end
+
+--- Values as JSON; what cannot be saved (a function, a tensor …) raises and is named.
+---@param what string where the values stand, for messages
+---@param value table
+---@return string
+function record.encode(what, value) return core.json_encode(pack(value, what, {}), 2) .. "\n" end
+
+--- The values of what encode wrote.
+---@param text string
+---@return table? value
+---@return string? problem
+function record.decode(text)
+  local value, problem = core.json_decode(text)
+  if type(value) ~= "table" then return nil, problem or "no table" end
+  return unpack_value(value)
+end
+
+return record

@@ -1,0 +1,166 @@
+--- keeper: the checkpoints of a run: when they are written, which are kept, how a run goes on from one.
+local checkpoint = require "optlua.checkpoint"
+local folder = require "optlua.checkpoint.folder"
+local host = require("optlua.core").hidden
+local hyper = require "optlua.optim.hyper"
+
+local keeper = {}
+
+local function place_of(state) return state.out .. "/checkpoints" end
+
+-- What a run knows of itself besides its parts.
+local function progress(state, config_text)
+  return { step = state.step, epoch = state.epoch, best = state.best, waited = state.waited, skipped = state.skipped,
+    validated = state.validated, loss = state.loss, results = state.results, config = config_text }
+end
+
+-- The single optimizer and scheduler of a run, or those that the model made, by name.
+local function parts_of(state)
+  local parts = { model = state.model, loader = state.loader }
+  if not state.manual then
+    parts.optimizer = state.optimizers
+    local scheduler = state.lr_schedulers
+    if scheduler and type(scheduler.state_dict) == "function" then parts.scheduler = scheduler end
+  else
+    parts.optimizer = keeper.joined(state.optimizers)
+    if state.lr_schedulers then parts.scheduler = keeper.joined(state.lr_schedulers, true) end
+  end
+  return parts
+end
+
+--- Several optimizers or schedulers by name as one, to be saved: its state has theirs under their names.
+---@param list table<string, table>
+---@param nested? boolean whether the states stay tables
+---@return table
+function keeper.joined(list, nested)
+  local names = require("optlua.options").names(list)
+  local joined = {}
+  function joined.state_dict()
+    local state = {}
+    for _, name in ipairs(names) do
+      local own = list[name]:state_dict()
+      if nested then
+        state[name] = own
+      else
+        for key, value in pairs(own) do state[name .. "/" .. key] = value end
+      end
+    end
+    return state
+  end
+  function joined.load_state_dict(_, state, opts)
+    local differences = {}
+    for _, name in ipairs(names) do
+      local own = nested and state[name] or {}
+      for key, value in pairs(nested and {} or state) do
+        local rest = key:match("^" .. name:gsub("%p", "%%%0") .. "/(.*)$")
+        if rest then own[rest] = value end
+      end
+      local found = list[name]:load_state_dict(own, opts)
+      if type(found) == "table" then table.move(found, 1, #found, #differences + 1, differences) end
+    end
+    return differences
+  end
+  return joined
+end
+
+-- Older ones go, but for the last few.
+local function prune(state)
+  local list = checkpoint.list(place_of(state))
+  for k = 1, #list - state.config.keep_last do folder.remove(list[k]) end
+end
+
+--- Writes a checkpoint.
+---@param state optlua.State
+function keeper.save(state)
+  if not state.out or state.saved == state.step then return end
+  local parts = parts_of(state)
+  parts.extra = progress(state, state.config_text)
+  checkpoint.save(("%s/step-%08d"):format(place_of(state), state.step), parts)
+  state.saved, state.saved_at = state.step, host.clock()
+  prune(state)
+end
+
+--- Writes a checkpoint when it is time: every so many updates or minutes.
+---@param state optlua.State
+function keeper.after_update(state)
+  local every, minutes = state.config.checkpoint_every, state.config.checkpoint_minutes
+  if every and state.step % every == 0 then keeper.save(state) end
+  if minutes and host.clock() - (state.saved_at or state.began) >= 60 * minutes then keeper.save(state) end
+end
+
+-- Going on -------------------------------------------------------------------------------------------------
+
+--- The checkpoint that a path means: itself, or the last whole one of a run.
+---@param path string
+---@return string? found
+---@return string? problem
+function keeper.find(path)
+  if checkpoint.read(path) and not folder.exists(path .. "/checkpoints") then return path end
+  local found, damaged = checkpoint.latest(path .. "/checkpoints")
+  for _, one in ipairs(damaged) do io.stderr:write(("optlua: %s is damaged, and is passed over\n"):format(one)) end
+  if found then return found end
+  return nil, ("%s: there is no checkpoint"):format(path)
+end
+
+-- The base values of all groups.
+local function bases(optimizers)
+  local list = {}
+  for _, group in ipairs(optimizers._groups or {}) do
+    list[group.name] = {}
+    for _, name in ipairs(group.class.hyper_names) do list[group.name][name] = hyper.thaw(group.base[name]) end
+  end
+  return list
+end
+
+-- The config's values win over those that were saved, and what differs is said.
+local function prefer_config(state, wanted)
+  for _, group in ipairs(state.optimizers._groups or {}) do
+    for _, name in ipairs(group.class.hyper_names) do
+      local own = wanted[group.name][name]
+      local saved, now = hyper.text(hyper.thaw(group.base[name])), hyper.text(own)
+      if saved ~= now then
+        print(("resume: %s of group %s: %s, was saved as %s"):format(name, group.name, now, saved))
+        group:assign(name, own)
+      end
+    end
+  end
+end
+
+--- Goes on from a checkpoint. `policy` says whose values hold where the config and the checkpoint differ: "config",
+--- "checkpoint", or "rebase", with which a schedule that was edited begins anew.
+---@param state optlua.State
+---@param path string
+---@param policy "config"|"checkpoint"|"rebase"
+function keeper.resume(state, path, policy)
+  local parts, wanted = parts_of(state), bases(state.optimizers)
+  local extra, differences = checkpoint.load(path, parts, { resume = policy == "rebase" and "rebase" or "config" })
+  for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "results" } do state[key] = extra[key] end
+  state.results, state.saved = state.results or {}, state.step
+  for _, line in ipairs(differences) do print("resume: " .. line) end
+  if policy ~= "checkpoint" and not state.manual then prefer_config(state, wanted) end
+  print(("resume: %s, step %d, epoch %d"):format(path, state.step, state.epoch))
+end
+
+--- Locks the folder of a run for this process.
+---@param path string
+---@return any lock to be closed; nil where another run is in it
+function keeper.lock(path)
+  folder.make(path)
+  return host.lock(path .. "/lock")
+end
+
+--- Removes what killed runs have left.
+function keeper.sweep(path) folder.sweep(path .. "/checkpoints") end
+
+-- Signals ----------------------------------------------------------------------------------------------------
+
+--- Notes SIGINT and SIGTERM from here on, where this program can: a function that gives the signal that came, to be closed.
+---@return table
+function keeper.watch_signals()
+  local found, signals = pcall(require, "optlua.signals")
+  if not found then return setmetatable({}, { __call = function() end, __close = function() end }) end
+  signals.catch_stop()
+  return setmetatable({}, { __call = function() return signals.stop() end, __close = function() signals.release_stop() end })
+end
+
+return keeper

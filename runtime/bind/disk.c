@@ -1,0 +1,97 @@
+/* disk: what checkpoints need of the file system, for lua/optlua/checkpoint. */
+#include "io/disk.h"
+
+#include <lauxlib.h>
+#include <unistd.h>
+
+#include "bind/error.h"
+#include "bind/native.h"
+#include "bind/path.h"
+#include "io/file.h"
+
+/* make_folder(path): makes it; whether it is new. The folder above must be there. */
+static int make_folder(lua_State *L) {
+  ol_error error;
+  bool made;
+  ol_check(L, ol_disk_make_folder(&error, ol_check_path(L, 1), &made), &error);
+  lua_pushboolean(L, made);
+  return 1;
+}
+
+/* write_file(path, text): whole or not at all, and on the disk when it returns. */
+static int write_file(lua_State *L) {
+  ol_error error;
+  ol_file file;
+  size_t size;
+  const char *path = ol_check_path(L, 1), *text = luaL_checklstring(L, 2, &size);
+  ol_check(L, ol_file_begin(&error, path, &file), &error);
+  ol_status status = ol_file_write(&error, &file, text, size);
+  if (status != OL_OK) ol_file_abandon(&file);
+  ol_check(L, status, &error);
+  ol_check(L, ol_file_commit(&error, &file), &error);
+  return 0;
+}
+
+/* sync(path): brings a file, or what a folder lists, to the disk. */
+static int sync_path(lua_State *L) {
+  ol_error error;
+  ol_check(L, ol_disk_sync(&error, ol_check_path(L, 1)), &error);
+  return 0;
+}
+
+/* exchange(a, b): gives two files or folders each other's name. */
+static int exchange(lua_State *L) {
+  ol_error error;
+  ol_check(L, ol_disk_exchange(&error, ol_check_path(L, 1), ol_check_path(L, 2)), &error);
+  return 0;
+}
+
+/* checksum(path): the CRC-32 of a file, and its size. */
+static int checksum(lua_State *L) {
+  ol_error error;
+  uint32_t crc;
+  int64_t size;
+  ol_check(L, ol_disk_checksum(&error, ol_check_path(L, 1), &crc, &size), &error);
+  lua_pushinteger(L, crc);
+  lua_pushinteger(L, size);
+  return 2;
+}
+
+/* A lock is a userdata with the descriptor of its file. */
+static int unlock(lua_State *L) {
+  int *file = luaL_checkudata(L, 1, "optlua.lock");
+  if (*file >= 0) close(*file);
+  *file = -1;
+  return 0;
+}
+
+/* lock(path): the lock, or nil where another process holds it. */
+static int lock(lua_State *L) {
+  ol_error error;
+  const char *path = ol_check_path(L, 1);
+  int *file = lua_newuserdatauv(L, sizeof *file, 0);
+  *file = -1;
+  if (luaL_newmetatable(L, "optlua.lock")) {
+    lua_pushcfunction(L, unlock);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, unlock);
+    lua_setfield(L, -2, "__close");
+  }
+  lua_setmetatable(L, -2);
+  ol_check(L, ol_disk_lock(&error, path, file), &error);
+  if (*file < 0) lua_pushnil(L);
+  return 1;
+}
+
+#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
+
+const ol_natives ol_disk_natives = {
+  .name = "disk",
+  .list = (const ol_native[]){ HIDDEN("make_folder", make_folder),
+                               HIDDEN("write_file", write_file),
+                               HIDDEN("sync", sync_path),
+                               HIDDEN("exchange", exchange),
+                               HIDDEN("checksum", checksum),
+                               HIDDEN("lock", lock),
+                               { { 0 } } },
+};

@@ -1,0 +1,26 @@
+/* disk: folders that are committed, files that are checked, folders that are locked. */
+#ifndef OL_IO_DISK_H
+#define OL_IO_DISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Makes a folder; the one above it must be there. *made: whether it is new. */
+ol_status ol_disk_make_folder(ol_error *error, const char *path, bool *made);
+
+/* Brings a file, or what a folder lists, to the disk. */
+ol_status ol_disk_sync(ol_error *error, const char *path);
+
+/* Gives two files or folders each other's name, at once. */
+ol_status ol_disk_exchange(ol_error *error, const char *a, const char *b);
+
+/* The CRC-32 of a file and its size in bytes. */
+ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int64_t *size);
+
+/* Locks a file, which is made where it is not there, until the process ends or the lock is closed;
+ * *file is its descriptor, or -1 where another process holds it. */
+ol_status ol_disk_lock(ol_error *error, const char *path, int *file);
+
+#endif

@@ -1,0 +1,240 @@
+-- Checkpoints: written whole or not at all, loaded by name or not at all; runs go on bit for bit.
+local optlua = require "optlua"
+local checkpoint = optlua.checkpoint
+local folder = require "optlua.checkpoint.folder"
+local process = require "process"
+local record = require "optlua.checkpoint.record"
+local nn, optim, schedule = optlua.nn, optlua.optim, optlua.schedule
+
+local fails = require("fails").matching
+
+local place
+before_each(function() place = process.folder() end)
+after_each(function() process.remove(place) end)
+
+local function parts(class, opts)
+  local model = nn.Sequential { nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2) }
+  local optimizer = optim.container(model, class or "AdamW", opts or { lr = 0.1 })
+  local scheduler = optim.lr_scheduler(optimizer, schedule.linear { to = 0, steps = 50 })
+  return { model = model, optimizer = optimizer, scheduler = scheduler }
+end
+
+local function step(given)
+  given.optimizer:zero_grad()
+  given.model(optlua.randn { 8, 3 }):dropout(0.5, true):square():sum():backward()
+  given.optimizer:step()
+end
+
+local function bits(model)
+  local list = {}
+  for name, tensor in pairs(model:state_dict()) do list[#list + 1] = name .. tostring(tensor:contiguous():reshape(-1):totable()[1]) end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+describe("a checkpoint", function()
+  it("brings back weights, buffers, states, schedules, random numbers, freezing and values of the script", function()
+    for _, class in ipairs(optim.list()) do
+      if class ~= "Muon" then
+        optlua.manual_seed(1)
+        local given = parts(class)
+        for _ = 1, 3 do step(given) end
+        given.model[3].bias.requires_grad = false
+        given.extra = { step = 3, best = math.huge, list = { 1, 2.5 }, name = "x", none = {} }
+        checkpoint.save(place .. "/a", given)
+        for _ = 1, 3 do step(given) end
+        local wanted = bits(given.model)
+        local other = parts(class)
+        local extra = checkpoint.load(place .. "/a", { model = other.model, optimizer = other.optimizer, scheduler = other.scheduler })
+        assert.same({ step = 3, best = math.huge, list = { 1, 2.5 }, name = "x", none = {} }, extra)
+        assert.is_false(other.model[3].bias.requires_grad)
+        for _ = 1, 3 do step(other) end
+        assert.equal(wanted, bits(other.model))
+      end
+    end
+  end)
+
+  it("replaces an older one of its name at once, and leaves nothing else", function()
+    local given = parts()
+    checkpoint.save(place .. "/a", given)
+    step(given)
+    checkpoint.save(place .. "/a", given)
+    assert.equal(1, given.optimizer:stats().updates)
+    local other = parts()
+    checkpoint.load(place .. "/a", { model = other.model, optimizer = other.optimizer })
+    assert.equal(1, other.optimizer:stats().updates)
+    assert.equal("a\n", process.run(place, "ls -A").out)
+  end)
+
+  it("refuses what cannot be saved, by name, before anything is written (case 50)", function()
+    local given = parts()
+    given.extra = { deep = { callback = print } }
+    fails("checkpoint.save.extra.deep.callback: a function cannot be saved", checkpoint.save, place .. "/a", given)
+    given.extra = { t = optlua.zeros(1) }
+    fails("extra.t: a tensor cannot be saved", checkpoint.save, place .. "/a", given)
+    given.extra = { [5] = 1, x = 2 }
+    fails("a key that is a number cannot be saved", checkpoint.save, place .. "/a", given)
+    given.extra = {}
+    given.extra.self = given.extra
+    fails("a table that contains itself", checkpoint.save, place .. "/a", given)
+    fails('unknown part "modle" %(did you mean "model"', checkpoint.save, place .. "/a", { modle = {} })
+    assert.equal("", process.run(place, "ls -A").out)
+  end)
+
+  it("that is damaged or does not fit raises, all by name, and changes nothing", function()
+    local given = parts()
+    for _ = 1, 2 do step(given) end
+    checkpoint.save(place .. "/a", given)
+    local other = parts()
+    local before = bits(other.model)
+    local function refuses(wanted, loaded)
+      fails(wanted, checkpoint.load, place .. "/a", loaded or { model = other.model, optimizer = other.optimizer })
+      assert.equal(before, bits(other.model))
+      assert.equal(0, other.optimizer:stats().updates)
+    end
+    local small = nn.Linear(3, 4)
+    fails("missing: weight.*unexpected: 0.bias", checkpoint.load, place .. "/a", { model = small })
+    refuses("the state does not fit", { model = other.model, optimizer = optim.SGD(other.model, { momentum = 0.5 }) })
+    refuses("it holds no loader", { loader = optlua.data.loader({ n = 1, get = print }) })
+    process.run(place, "printf x >>a/weights.safetensors")
+    refuses("weights.safetensors: %d+ bytes, %d+ were written")
+    checkpoint.save(place .. "/a", given)
+    process.run(place, "printf x | dd of=a/optimizer.safetensors bs=1 seek=900 conv=notrunc")
+    refuses("optimizer.safetensors: the checksum is another one")
+    process.run(place, "rm a/optimizer.safetensors")
+    refuses("optimizer.safetensors: No such file")
+    process.write(place .. "/a/run.json", '{"format":1')
+    refuses("run.json: line 1")
+    process.write(place .. "/a/run.json", '{"format":99}')
+    refuses("format 99 is newer than this version of optlua knows")
+  end)
+end)
+
+describe("the state of an optimizer", function()
+  it("can be changed by names on its way in", function()
+    local old = nn.Sequential { nn.Linear(2, 2) }
+    local given = { model = old, optimizer = optim.AdamW(old) }
+    given.model(optlua.ones { 1, 2 }):sum():backward()
+    given.optimizer:step()
+    checkpoint.save(place .. "/a", given)
+    local new = nn.Linear(2, 2)
+    local optimizer = optim.AdamW(new)
+    checkpoint.load(place .. "/a", { model = new, optimizer = optimizer }, {
+      rename = function(name) return (name:gsub("^0%.", "")) end,
+      surgery = function(state)
+        local renamed = {}
+        for key, value in pairs(state) do renamed[key:gsub("^state%.0%.", "state.")] = value end
+        return renamed
+      end,
+    })
+    assert.equal(1, optimizer:stats().updates)
+    assert.is_true(optimizer:state_dict()["state.weight.exp_avg"]:equal(given.optimizer:state_dict()["state.0.weight.exp_avg"]))
+    fails("surgery returns the optimizer's state, a table, not a nil", checkpoint.load, place .. "/a",
+      { optimizer = optimizer }, { surgery = function() end })
+  end)
+end)
+
+describe("many checkpoints", function()
+  it("are listed by name; the latest is the last that is whole; litter is swept", function()
+    local given = parts()
+    assert.same({}, checkpoint.list(place))
+    assert.is_nil((checkpoint.latest(place)))
+    for _, name in ipairs { "step-1", "step-3", "step-2" } do checkpoint.save(place .. "/" .. name, given) end
+    process.run(place, "mkdir step-9.writing other; touch step-9.writing/x")
+    assert.same({ place .. "/step-1", place .. "/step-2", place .. "/step-3" }, checkpoint.list(place))
+    assert.equal(place .. "/step-3", (checkpoint.latest(place)))
+    process.run(place, "printf x >>step-3/weights.safetensors")
+    local found, damaged = checkpoint.latest(place)
+    assert.same({ place .. "/step-2", { place .. "/step-3" } }, { found, damaged })
+    folder.sweep(place)
+    assert.equal("other\nstep-1\nstep-2\nstep-3\n", process.run(place, "ls").out)
+  end)
+end)
+
+describe("a record", function()
+  it("keeps integers, floats of all kinds, words and lists", function()
+    local value = { i = 1 << 53, big = math.maxinteger, f = 1.0, tiny = 5e-324, third = 1 / 3, inf = math.huge, low = -math.huge, s = "é\n", l = { 1, { 2 } }, b = false }
+    local again = assert(record.decode(record.encode("x", value)))
+    assert.same(value, again)
+    assert.equal("float", math.type(again.f))
+    assert.equal("integer", math.type(again.i))
+    local nan = assert(record.decode(record.encode("x", { x = 0 / 0 }))).x
+    assert.is_true(nan ~= nan)
+  end)
+end)
+
+-- A run as a process, and what it left.
+local SCRIPT = [[
+local optlua = require "optlua"
+local nn = optlua.nn
+return optlua.spec {
+  name = "resumed",
+  config = { seed = 3, epochs = 6, batch_size = 5, accumulate = 2, eval_every = 4, checkpoint_every = 3, keep_last = 100,
+    optimizer = { class = "AdamW", lr = 0.01, ema = 0.9 }, lr_scheduler = { class = "warmup_stable_decay", warmup_steps = 3 } },
+  build_model = function() return nn.Sequential { nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3) } end,
+  build_data = function() return optlua.testing.points { n = 33 }, optlua.testing.points { n = 12, seed = 1 } end,
+  build_loss = function() return nn.CrossEntropyLoss() end,
+  on_step = function(state)
+    if os.getenv "STOP_AT" == tostring(state.step) then io.popen("kill -" .. os.getenv "STOP_BY" .. " " .. os.getenv "RUN_ID"):close() end
+  end,
+}
+]]
+
+describe("a run", function()
+  local function run(words, environment)
+    return process.run(place, ("%s sh -c 'RUN_ID=$$ exec optlua script.lua %s'"):format(environment or "", words))
+  end
+
+  local function weights(name) return process.read(("%s/%s/last.safetensors"):format(place, name)) end
+
+  before_each(function() process.write(place .. "/script.lua", SCRIPT) end)
+
+  it("that was killed at any step goes on bit for bit", function()
+    assert.equal(0, run("--out whole").code)
+    for _, at in ipairs { 4, 7, 8, 11, 23 } do
+      local name = "killed" .. at
+      assert.not_equal(0, run("--out " .. name, "STOP_BY=KILL STOP_AT=" .. at).code)
+      local resumed = run(("--out %s --resume"):format(name))
+      assert.equal(0, resumed.code, resumed.err)
+      assert.equal(weights "whole", weights(name))
+      assert.equal(process.read(place .. "/whole/best.safetensors"), process.read(place .. "/" .. name .. "/best.safetensors"))
+    end
+  end)
+
+  it("that is asked to end by a signal saves first, and exits as the signal says", function()
+    run "--out whole"
+    for signal, code in pairs { INT = 130, TERM = 143 } do
+      local stopped = run("--out " .. signal, ("STOP_BY=%s STOP_AT=8"):format(signal))
+      assert.equal(code, stopped.code, stopped.err)
+      assert.matches("stopped: signal", stopped.out)
+      assert.matches("step%-00000008\n$", process.run(place, "ls " .. signal .. "/checkpoints").out)
+      assert.equal(0, run(("--out %s --resume"):format(signal)).code)
+      assert.equal(weights "whole", weights(signal))
+    end
+  end)
+
+  it("keeps the last few checkpoints, and shares its folder with no other run", function()
+    assert.equal(0, run("--out a --keep_last=2").code)
+    assert.equal("step-00000021\nstep-00000024\n", process.run(place, "ls a/checkpoints").out)
+    local lock = assert(require("optlua.core").hidden.lock(place .. "/a/lock"))
+    local second = run "--out a"
+    assert.equal(1, second.code)
+    assert.matches("another run is in this folder", second.err)
+    getmetatable(lock).__close(lock)
+  end)
+
+  it("says what differs from the checkpoint, and does as --resume-policy says", function()
+    run "--out a --steps=6"
+    local resumed = run "--out a --resume --optimizer.lr=0.5"
+    assert.matches("resume: lr of group default: 0.5, was saved as 0.01", resumed.out)
+    assert.matches("resume: default.lr: another schedule", resumed.out)
+    run "--out b --steps=6"
+    assert.not_matches("was saved as", run("--out b --resume --optimizer.lr=0.5 --resume-policy=checkpoint").out)
+    local wrong = run "--out b --resume --resume-policy=maybe"
+    assert.equal(2, wrong.code)
+    assert.matches("config, checkpoint or rebase expected", wrong.err)
+    wrong = run "--resume nowhere"
+    assert.equal(2, wrong.code)
+    assert.matches("nowhere: there is no checkpoint", wrong.err)
+  end)
+end)
