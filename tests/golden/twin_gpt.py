@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, HEADS, LAYERS, CONTEXT, WARMUP = 128, 4, 4, 64, 50
+WIDTH, HEADS, LAYERS, CONTEXT = 128, 4, 4, 64
 
 
 class Attention(nn.Module):
@@ -71,9 +71,10 @@ def loss_of(model, ids, targets):
 
 
 def factor(step, steps):
-    if step < WARMUP:
-        return (step + 1) / WARMUP
-    return 0.1 + 0.45 * (1 + math.cos(math.pi * (step - WARMUP) / (steps - WARMUP)))
+    warmup = steps // 10
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
 
 
 def optimizer_of(model):
