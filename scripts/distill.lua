@@ -3,7 +3,7 @@
 -- from the teacher's answers, whose small numbers say what looks like a 3, and so knows a 3 when it meets one
 -- (Hinton, Vinyals & Dean, 2015, "Distilling the knowledge in a neural network").
 --   optlua scripts/distill.lua
---   optlua scripts/distill.lua --digit 8 --temperature 5 --student 16 --epochs 20
+--   optlua scripts/distill.lua --digit 8 --student 16 --epochs 100
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
@@ -42,7 +42,7 @@ end
 --- Prints how many images of the test set are named rightly, and how many of the digit in question.
 local function report(name, model)
   local x, y = test.batch(optlua.arange(0, test.n))
-  local right, asked = model(x):argmax(2):eq(y), y:eq(config.digit)
+  local right, asked = optlua.no_grad(model, x):argmax(2):eq(y), y:eq(config.digit)
   print(("%-24s %6d parameters  accuracy %.4f  on the %ds %.4f"):format(name, size(model),
     right:to("float32"):mean():item(), config.digit, right:masked_select(asked):to("float32"):mean():item()))
 end
@@ -59,7 +59,7 @@ report("teacher", fit(teacher, train, math.ceil(config.epochs / 2), from_labels)
 
 --- At a high temperature the teacher's answer tells how much an image looks like every other digit.
 local function from_teacher(output, x)
-  local soft = optlua.no_grad(function() return (teacher(x) / config.temperature):softmax(2) end)
+  local soft = (optlua.no_grad(teacher, x) / config.temperature):softmax(2)
   return config.temperature ^ 2 * nn.functional.cross_entropy(output / config.temperature, soft)
 end
 

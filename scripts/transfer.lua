@@ -1,10 +1,10 @@
 -- Transfer: what a network has learnt on some classes helps it with others.
 -- A network learns the clothes 0 to 4 of Fashion-MNIST. Then its body is frozen and a new head learns the classes
--- 5 to 9 from a few images; then all of it is tuned. Frozen parameters sleep in the optimizer: no gradient, no state,
--- no update, until requires_grad_ wakes them.
+-- 5 to 9 from a few images; then both are tuned together. Frozen parameters sleep in the optimizer: no gradient, no
+-- state, no update, until requires_grad_ wakes them.
 --   apt-get install dataset-fashion-mnist
 --   optlua scripts/transfer.lua
---   optlua scripts/transfer.lua --items 2000 --few 20 --epochs 1 --root FOLDER
+--   optlua scripts/transfer.lua --items 5000 --few 20 --epochs 1
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
@@ -25,14 +25,10 @@ end
 local old, old_test = classes(train, 0, config.items), classes(test, 0, test.n)
 local new, new_test = classes(train, 5, config.few), classes(test, 5, test.n)
 
-local function make_body()
-  local body, channels = nn.Sequential {}, 1
-  for _ = 1, 3 do
-    body:append(nn.Conv2d(channels, 32, 3, { padding = 1 })):append(nn.BatchNorm2d(32)):append(nn.ReLU()):append(nn.MaxPool2d(2))
-    channels = 32
-  end
-  return body:append(nn.Flatten())                         -- (N,1,28,28) -> (N,288)
+local function stage(channels)
+  return nn.Sequential { nn.Conv2d(channels, 32, 3, { padding = 1 }), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2) }
 end
+local function make_body() return nn.Sequential { stage(1), stage(32), stage(32), nn.Flatten() } end   -- (B,288)
 local function make_head() return nn.Linear(288, 5) end
 
 --- An optimizer for a body and a head, each with a rate of its own.
@@ -53,7 +49,7 @@ local function kept(optimizers)
 end
 
 --- Trains and prints the accuracy on test images.
-local function fit(stage, model, optimizers, set, test_set, epochs)
+local function fit(lesson, model, optimizers, set, test_set, epochs)
   local loader = data.loader(set, { batch_size = 32, shuffle = true })
   for _ = 1, epochs do
     for images, labels in loader:batches() do
@@ -64,7 +60,7 @@ local function fit(stage, model, optimizers, set, test_set, epochs)
     end
   end
   local result = optlua.evaluate(model, test_set, { accuracy = optlua.metrics.accuracy() })
-  print(("%-44s accuracy %.4f  kept by the optimizer %6d"):format(stage, result.accuracy, kept(optimizers)))
+  print(("%-44s accuracy %.4f  kept by the optimizer %6d"):format(lesson, result.accuracy, kept(optimizers)))
 end
 
 local body, head = make_body(), make_head()
