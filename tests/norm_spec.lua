@@ -9,7 +9,8 @@ local function near(expected, tensor)
   local values = tensor:flatten():totable()
   assert.equal(#expected, #values)
   for k, value in ipairs(values) do
-    if not (math.abs(value - expected[k]) <= 1e-5 * math.max(1, math.abs(expected[k]))) then
+    local close = math.abs(value - expected[k]) <= 1e-5 * math.max(1, math.abs(expected[k])) -- false for NaN
+    if not close then
       error(("element %d is %s, not %s"):format(k, value, expected[k]), 2)
     end
   end
