@@ -46,6 +46,10 @@ static double merge(double *lane) {
   OL_KERNEL static void products_##suffix(int64_t count, const void *from, const void *gradient,   \
                                           double mean, double *total) {                            \
     const type *x = from, *g = gradient;                                                           \
+    if (count < LANES) {                                                                           \
+      for (int64_t k = 0; k < count; k++) total[0] += G(k), total[1] += G(k) * (X(k) - mean);      \
+      return;                                                                                      \
+    }                                                                                              \
     double a[LANES] = { 0 }, b[LANES] = { 0 };                                                     \
     LANED(count, ADD_PRODUCTS)                                                                     \
     total[0] += merge(a);                                                                          \
