@@ -86,7 +86,7 @@ local function tensors(...)
     function(positions) return map(function(column) return column:index_select(1, positions) end) end)
 end
 
---- A part of a dataset: the items at the given positions, in that order.
+--- A part of a dataset: the items at the given positions, in that order. The whole is in field `dataset`.
 ---@param dataset data.Dataset
 ---@param positions integer[]|optlua.Tensor a list of positions from 1, or an int64 tensor of positions from 0
 ---@return data.Dataset
@@ -96,9 +96,11 @@ local function subset(dataset, positions)
     or optlua.tensor(options.argument("data.subset", "positions", positions,
       { required = true, type = "list", integer = true, min = 1, max = dataset.n }),
       { dtype = "int64" }) - 1
-  return new(#places,
+  local set = new(#places,
     function(i, epoch) return dataset.get(places[i]:item() + 1, epoch) end,
     dataset.batch and function(picked, epoch) return dataset.batch(places:index_select(1, picked), epoch) end)
+  set.dataset = dataset
+  return set
 end
 
 --- Several datasets, one after the other. Their items have the same number of values.

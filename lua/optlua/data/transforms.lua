@@ -154,19 +154,13 @@ function transforms.RandomHorizontalFlip(p)
   end)
 end
 
---- Interpolates along one dimension: each new element lies between two old ones.
-local function stretch(image, dim, size)
-  local old = image.shape[dim]
-  if size == old then return image end
-  local scale = old / size
-  local source = ((optlua.arange(0, size):to "float64" + 0.5) * scale - 0.5):clamp(0, old - 1)
-  local lower = source:floor()
-  local weight = (source - lower):to "float32"
-  local first = lower:to "int64"
-  local second = (first + 1):clamp(0, old - 1)
-  local shape = {}
-  for d = 1, image.ndim do shape[d] = d == dim and size or 1 end
-  return optlua.lerp(image:index_select(dim, first), image:index_select(dim, second), weight:reshape(shape))
+--- An image (…, H, W) of another size, of floats.
+local function interpolate(image, height, width)
+  local h, w = size_of(image)
+  local shape = image.shape
+  shape[#shape - 1], shape[#shape] = height, width
+  local flat = image:reshape(1, image:numel() // (h * w), h, w)
+  return optlua.interpolate(flat, { height, width }, { mode = "bilinear" }):reshape(shape)
 end
 
 --- Another size, by bilinear interpolation as in PyTorch with align_corners=False and without antialiasing: to make an
@@ -184,8 +178,7 @@ function transforms.Resize(size)
     if shorter and h <= w then new_w = height * w // h end
     if shorter and w < h then new_h = height * h // w end
     local bytes = image.dtype == "uint8"
-    local result = bytes and image:to "float32" or image
-    result = stretch(stretch(result, image.ndim - 1, new_h), image.ndim, new_w)
+    local result = interpolate(bytes and image:to "float32" or image, new_h, new_w)
     return bytes and result:round():to "uint8" or result
   end)
 end
