@@ -18,8 +18,7 @@ end
 local function keep_top_p(logits, p)
   local sorted, order = logits:sort(1, true)
   local shares = sorted:softmax(1)
-  local dropped = (shares:cumsum(1) - shares):ge(p) -- what lies before reaches p without it
-  dropped[1] = 0
+  local dropped = (shares:cumsum(1) - shares):ge(p) -- what lies before reaches p without it; 0 before the first
   local mask = optlua.zeros(#logits, { dtype = "uint8" })
   mask[order] = dropped
   return logits:masked_fill(mask, LEAST)
