@@ -50,7 +50,10 @@ local makers = {
 }
 
 -- These change the process, or touch files.
-local apart = { set_num_threads = true, fail_allocations = true, npy_save = true, npy_load = true, png_write = true, set_library = true }
+local apart = {
+  set_num_threads = true, fail_allocations = true, npy_save = true, npy_load = true, png_write = true, safetensors_write = true,
+  set_library = true,
+}
 
 local function torment(name, fn, rounds, first)
   if apart[name] then return end

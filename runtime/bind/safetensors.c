@@ -122,7 +122,7 @@ static int converts(lua_State *L) {
 
 /* The strings of the lists at `keys` and `values`, as notes; the lists keep them. */
 static ol_note *check_notes(lua_State *L, int keys, int values, int64_t *count) {
-  *count = luaL_len(L, keys);
+  *count = (int64_t)lua_rawlen(L, keys);
   ol_note *notes = lua_newuserdatauv(L, (size_t)*count * sizeof *notes + 1, 0);
   for (int64_t i = 0; i < *count; i++) {
     lua_rawgeti(L, keys, i + 1);
@@ -139,7 +139,8 @@ static ol_note *check_notes(lua_State *L, int keys, int values, int64_t *count) 
 static int write_file(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
-  int64_t count = luaL_len(L, 2), note_count;
+  for (int list = 2; list <= 5; list++) luaL_checktype(L, list, LUA_TTABLE);
+  int64_t count = (int64_t)lua_rawlen(L, 2), note_count;
   ol_named *named = lua_newuserdatauv(L, (size_t)count * sizeof *named + 1, 0);
   for (int64_t i = 0; i < count; i++) {
     lua_rawgeti(L, 2, i + 1);
