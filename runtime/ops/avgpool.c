@@ -27,11 +27,13 @@ static inline double divisor_of(const job *j, ol_span y, ol_span x) {
 
 #define DEFINE_POOL(suffix, type)                                                                  \
   static inline double line_##suffix(const type *x, int64_t count) {                               \
-    double sum = 0, lane[LANES] = { 0 };                                                           \
+    double lane[LANES] = { 0 };                                                                    \
     int64_t i = 0;                                                                                 \
     for (; i + LANES <= count; i += LANES)                                                         \
       for (int k = 0; k < LANES; k++) lane[k] += (double)x[i + k];                                 \
-    for (int k = 0; i >= LANES && k < LANES; k++) sum += lane[k];                                  \
+    for (int width = i ? LANES / 2 : 0; width > 0; width /= 2)                                     \
+      for (int k = 0; k < width; k++) lane[k] += lane[k + width];                                  \
+    double sum = lane[0];                                                                          \
     for (; i < count; i++) sum += (double)x[i];                                                    \
     return sum;                                                                                    \
   }                                                                                                \
@@ -42,8 +44,11 @@ static inline double divisor_of(const job *j, ol_span y, ol_span x) {
         const ol_span y = p->y[oy], z = p->x[ox];                                                  \
         const type *line = x + y.first * p->planes.x.size + z.first;                               \
         double sum = 0;                                                                            \
-        for (int64_t a = 0; a < y.count; a++, line += p->planes.x.size)                            \
-          sum += line_##suffix(line, z.count);                                                     \
+        if (z.count == p->planes.x.size) /* lines lie behind each other */                         \
+          sum = line_##suffix(line, y.count * z.count);                                            \
+        else                                                                                       \
+          for (int64_t a = 0; a < y.count; a++, line += p->planes.x.size)                          \
+            sum += line_##suffix(line, z.count);                                                   \
         *to++ = (type)(sum / divisor_of(j, y, z));                                                 \
       }                                                                                            \
   }                                                                                                \
