@@ -1,5 +1,6 @@
 -- The documentation: everything public has an entry, and its examples run.
 local doc = require "optlua.doc"
+local optlua = require "optlua"
 local examples = require "examples"
 
 --- What doc.print prints.
@@ -59,6 +60,21 @@ describe("the documentation", function()
     assert.matches("optlua.func {", printed "func", 1, true)
     assert.matches("^optlua.where.*\n\noptim.where%(x, y, z%)", printed "where")
     assert.has_error(function() printed "options" end)
+  end)
+
+  it("explains parts of the library, specs and every kind of schedules", function()
+    for name, pattern in pairs {
+      optim = "^optlua.optim\n\n  Optimizers, which are rules.*container define", ["optlua.nn"] = "BatchNorm1d.*Linear",
+      schedule = "^optlua.schedule\n.*pure function.*warmup_stable_decay", losses = "cross_entropy", testing = "loss_falls",
+      ["optim.groups"] = "layerwise_decay", spec = "^optlua.spec%(definition%)", config = "^optlua.config%(given", arg = "^optlua.arg%(",
+      ["spec:extend"] = "^spec:extend%(definition%)", ["state:log"] = "^state:log%(name, value%)", no_decay = "^optim.groups.no_decay",
+    } do assert.matches(pattern, printed(name)) end
+    local schedule = optlua.schedule
+    for _, name in ipairs(schedule.list()) do
+      local text = printed("schedule." .. name)
+      assert.not_matches("that a script registered", text)
+      for arg in pairs(schedule.resolve(name).args) do assert.matches("\n  *" .. arg .. ": ", text) end
+    end
   end)
 
   it("does not insist on capital letters", function()

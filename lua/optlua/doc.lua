@@ -5,6 +5,7 @@
 -- scripts/dev/docs.lua writes all entries as pages.
 local core = require "optlua.core"
 local options = require "optlua.options"
+local topics = require "optlua.topics"
 
 local doc = {}
 
@@ -204,7 +205,7 @@ end
 
 local function option_line(name, entry)
   local option = options.describe(entry)
-  local words = { "default " .. value_text(option.default) }
+  local words = { option.default ~= nil and "default " .. value_text(option.default) or option.required and "required" or "optional" }
   for _, bound in ipairs { { "min", "at least" }, { "max", "at most" }, { "above", "above" }, { "below", "below" } } do
     if option[bound[1]] then words[#words + 1] = ("%s %s"):format(bound[2], option[bound[1]]) end
   end
@@ -244,7 +245,8 @@ end
 
 -- Modules ------------------------------------------------------------------------------------------------
 
-local modules = { "nn", "optim", "distributions", "data", "metrics", "evaluate", "progress", "gradcheck", "save", "load", "npy" }
+local modules = { "nn", "optim", "distributions", "data", "metrics", "evaluate", "progress", "gradcheck", "save", "load", "npy",
+  "spec", "config", "arg", "testing" }
 
 local function sorted(names)
   table.sort(names)
@@ -327,6 +329,8 @@ local function add_value(entries, prefix, name, page, value)
     for _, own in ipairs(keys_of(value)) do entries[#entries + 1] = functional_entry(own) end
   elseif type(value) == "table" and (prefix == "nn.utils." or name == "utils" or name == "init" or name == "transforms") then
     add_table(entries, full .. ".", page, value)
+  elseif full == "optim.groups" then
+    add_table(entries, "optim.groups.", page, value)
   elseif type(value) == "table" and (name == "Optimizer" or name == "Container") then
     add_table(entries, name:lower() .. ":", page, value)
   elseif name == "container" then
@@ -357,10 +361,16 @@ local function add_modules(entries)
   for _, name in ipairs(modules) do
     local value = optlua[name]
     if type(value) == "function" then entries[#entries + 1] = function_entry("optlua." .. name, "library", value)
-    elseif value then add_table(entries, name .. ".", name, value) end
+    elseif value then add_table(entries, name .. ".", name == "testing" and "library" or name, value) end
   end
   add_table(entries, "Class:", "optim", require("optlua.optim.class").Class)
   add_table(entries, "distribution:", "distributions", require("optlua.distributions.distribution").Distribution)
+  add_table(entries, "schedule:", "schedule", optlua.schedule.Schedule)
+  add_table(entries, "spec:", "library", getmetatable(optlua.spec { name = "any" }).__index)
+  add_table(entries, "state:", "library", require("optlua.spec.state").State)
+  for _, name in ipairs { "register", "value" } do
+    entries[#entries + 1] = function_entry("schedule." .. name, "schedule", optlua.schedule[name])
+  end
   add_objects(entries)
 end
 
@@ -375,6 +385,8 @@ function doc.entries()
   add_modules(entries)
   add_operations(entries)
   add_optimizers(entries)
+  topics.add_schedules(entries, option_line)
+  topics.add_parts(entries)
   return entries
 end
 

@@ -11,6 +11,7 @@ Factory.__index = Factory
 ---@class optlua.Constructor
 ---@field name string
 ---@field args table<string, any> what it takes, as `options` describes it
+---@field doc? string a sentence
 local Constructor = {}
 Constructor.__index = Constructor
 

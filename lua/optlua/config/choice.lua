@@ -57,7 +57,7 @@ local function factory_arguments(kind, more)
     local legal = {}
     for name, entry in pairs(found.args) do legal[name] = entry end
     for name, entry in pairs(more or {}) do legal[name] = entry end
-    return legal
+    return legal, nil, found.doc
   end
 end
 

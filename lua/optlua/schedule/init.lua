@@ -51,7 +51,10 @@ end
 
 for _, file in ipairs { "short", "torch" } do
   for _, kind in ipairs(require("optlua.schedule." .. file)) do
-    for name in kind.name:gmatch "%S+" do schedule.register(name, kind.args, kind.make) end
+    for name in kind.name:gmatch "%S+" do
+      schedule.register(name, kind.args, kind.make)
+      made:find(name).doc = kind.doc
+    end
   end
 end
 

@@ -1,4 +1,4 @@
---- short: the schedules of this library: factors on the base, in a few words. Each is { name =, args =, make = }.
+--- short: the schedules of this library: factors on the base, in a few words. Each is { name =, doc =, args =, make = }.
 local curve = require "optlua.schedule.curve"
 
 local cos, pi, sqrt, max, min = math.cos, math.pi, math.sqrt, math.max, math.min
@@ -79,17 +79,31 @@ local function inverse_time(args)
 end
 
 return {
-  { name = "constant", args = { factor = { default = 1.0, min = 0 } },
+  { name = "constant",
+    doc = "The same factor at every update",
+    args = { factor = { default = 1.0, min = 0 } },
     make = function(args) return function() return args.factor end end },
-  { name = "linear", args = { from = from, to = { required = true, type = "number", min = 0 }, steps = steps },
+  { name = "linear",
+    doc = "A straight line from a factor to a factor, which is kept afterwards",
+    args = { from = from, to = { required = true, type = "number", min = 0 }, steps = steps },
     make = straight },
-  { name = "cosine", args = { from = from, to = to, steps = steps }, make = cosine },
-  { name = "exponential", make = exponential,
+  { name = "cosine",
+    doc = "Half a cosine from a factor to a factor, which is kept afterwards",
+    args = { from = from, to = to, steps = steps }, make = cosine },
+  { name = "exponential",
+    doc = "From a factor to a factor by the same ratio at each update; the last is kept afterwards",
+    make = exponential,
     args = { from = { default = 1.0, above = 0 }, to = { required = true, type = "number", above = 0 }, steps = steps } },
-  { name = "polynomial", args = { from = from, to = to, steps = steps, power = { default = 1.0, above = 0 } },
+  { name = "polynomial",
+    doc = "From a factor to a factor along a power of what is left; the last is kept afterwards",
+    args = { from = from, to = to, steps = steps, power = { default = 1.0, above = 0 } },
     make = polynomial },
-  { name = "warmup", args = { from = { default = 0.0, min = 0, max = 1 }, steps = steps }, make = warmup },
-  { name = "warmup_stable_decay", make = warmup_stable_decay, args = {
+  { name = "warmup",
+    doc = "A rise to 1 in a straight line; the last update of it has the full rate",
+    args = { from = { default = 0.0, min = 0, max = 1 }, steps = steps }, make = warmup },
+  { name = "warmup_stable_decay",
+    doc = "A rise, the full rate, a fall: linear, by a square root or a cosine, to a lowest factor that would come one update after the last",
+    make = warmup_stable_decay, args = {
     warmup_steps = { default = 0, integer = true, min = 0, doc = "updates that rise linearly; the last of them has the full rate" },
     total_steps = { required = true, type = "integer", min = 1, doc = "updates of the run; a spec knows them itself" },
     decay_ratio = { required = false, type = "number", min = 0, max = 1,
@@ -97,8 +111,14 @@ return {
     decay_type = { default = "linear", choices = { "linear", "sqrt", "cosine" } },
     min_lr_factor = { default = 0.0, min = 0, max = 1, doc = "factor at the end, and afterwards" },
   } },
-  { name = "inverse_sqrt", args = { warmup_steps = { default = 0, integer = true, min = 0 } }, make = inverse_sqrt },
-  { name = "inverse_time", args = { decay = { required = true, type = "number", min = 0 } }, make = inverse_time },
-  { name = "lambda", args = { fn = { required = true, type = "callable" } },
+  { name = "inverse_sqrt",
+    doc = "A rise, then a fall by the inverse square root of the updates (Vaswani et al., 2017)",
+    args = { warmup_steps = { default = 0, integer = true, min = 0 } }, make = inverse_sqrt },
+  { name = "inverse_time",
+    doc = "1 / (1 + decay * updates)",
+    args = { decay = { required = true, type = "number", min = 0 } }, make = inverse_time },
+  { name = "lambda",
+    doc = "A function of the number of updates that returns the factor",
+    args = { fn = { required = true, type = "callable" } },
     make = function(args) return curve.of("schedule.lambda", args.fn) end },
 }

@@ -50,4 +50,4 @@ function State:__tostring()
   return ("run of %s: step %d of %d, epoch %d"):format(self.spec.name, self.step, self.training_steps, self.epoch)
 end
 
-return { new = new }
+return { new = new, State = State }
