@@ -44,6 +44,35 @@ CASES = [
     ("AdamW", dict(lr=0.01, amsgrad=True)),
     ("AdamW", dict(lr=0.01, maximize=True)),
     ("AdamW", dict(lr=0.01, weight_decay=0.3, amsgrad=True, maximize=True)),
+    ("NAdam", {}),
+    ("NAdam", dict(lr=0.01, betas=(0.8, 0.95), eps=1e-6)),
+    ("NAdam", dict(lr=0.01, weight_decay=0.1, momentum_decay=0.01)),
+    ("NAdam", dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True, maximize=True)),
+    ("RAdam", {}),
+    ("RAdam", dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4)),
+    ("RAdam", dict(lr=0.01, weight_decay=0.1)),
+    ("RAdam", dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True, maximize=True)),
+    ("Adamax", {}),
+    ("Adamax", dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4)),
+    ("Adamax", dict(lr=0.01, weight_decay=0.1, maximize=True)),
+    ("Adagrad", {}),
+    ("Adagrad", dict(lr=0.1, lr_decay=0.01, initial_accumulator_value=0.5)),
+    ("Adagrad", dict(lr=0.1, weight_decay=0.1, eps=1e-4, maximize=True)),
+    ("Adadelta", {}),
+    ("Adadelta", dict(lr=0.5, rho=0.8, eps=1e-4)),
+    ("Adadelta", dict(weight_decay=0.1, maximize=True)),
+    ("RMSprop", {}),
+    ("RMSprop", dict(alpha=0.9, eps=1e-4, momentum=0.9)),
+    ("RMSprop", dict(alpha=0.9, centered=True, eps=1e-2)),
+    ("RMSprop", dict(alpha=0.9, centered=True, eps=1e-2, momentum=0.5, weight_decay=0.1, maximize=True)),
+    ("Rprop", {}),
+    ("Rprop", dict(lr=0.1, etas=(0.4, 1.3), step_sizes=(1e-4, 1.0), maximize=True)),
+    ("ASGD", {}),
+    ("ASGD", dict(lr=0.1, lambd=0.01, alpha=0.5, t0=50)),
+    ("ASGD", dict(lr=0.1, weight_decay=0.1, maximize=True)),
+    ("Adafactor", dict(eps=(1e-6, 1e-3))),
+    ("Adafactor", dict(lr=0.1, beta2_decay=-0.5, eps=(1e-6, 1e-2), d=2.0)),
+    ("Adafactor", dict(lr=0.1, eps=(1e-6, 1e-3), weight_decay=0.1, maximize=True)),
 ]
 
 
@@ -89,6 +118,7 @@ def lua(value):
 
 def main():
     start, steps = record()
+    torch.set_default_dtype(torch.float64)  # or NAdam and ASGD keep their scalars in float32
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optim.txt")
     with open(path, "w") as out:
         print("torch", torch.__version__, file=out)

@@ -1,0 +1,46 @@
+--- Adafactor (Shazeer & Stern, 2018, "Adafactor: adaptive learning rates with sublinear memory cost", algorithm 4); options and
+--- defaults as in PyTorch 2.13, but that the first eps is float32's where PyTorch takes that of the parameter's type.
+local optim = require "optlua.optim"
+
+-- The estimate of the squared gradient of a matrix, from a row and a column of means.
+local function factored(g, s, keep, eps)
+  local square = g * g
+  s.row_var = keep * s.row_var + (1 - keep) * optim.mean(square, -1) -- (…, R, 1)
+  s.col_var = keep * s.col_var + (1 - keep) * optim.mean(square, -2) -- (…, 1, C)
+  return s.row_var * s.col_var / optim.max(optim.mean(s.row_var, -2), eps)
+end
+
+return optim.define {
+  name = "Adafactor",
+  hyper = {
+    lr = { default = 1e-2, min = 0 },
+    beta2_decay = { default = -0.8, max = 0 },
+    eps = { default = { 2.0 ^ -23, 1e-3 }, min = 0 },
+    d = { default = 1.0, min = 1 },
+    weight_decay = { default = 0, min = 0 },
+    maximize = false,
+  },
+  state = function(shape)
+    local n = #shape
+    if n < 2 then return { variance = { positive = true } } end
+    local row, col = { table.unpack(shape) }, { table.unpack(shape) }
+    row[n], col[n - 1] = 1, 1
+    return { row_var = { shape = row, positive = true }, col_var = { shape = col, positive = true } }
+  end,
+  update = function(p, g, s, h)
+    if h.maximize then g = -g end
+    local keep, size = 1 - h.step ^ h.beta2_decay, math.sqrt(p.numel)
+    local rate = optim.max(1 / size * optim.norm(p), h.eps[2]) * math.min(h.lr, 1 / math.sqrt(h.step))
+    local estimate
+    if p.ndim > 1 then
+      estimate = factored(g, s, keep, h.eps[1])
+    else
+      s.variance = keep * s.variance + (1 - keep) * (g * g)
+      estimate = s.variance
+    end
+    local update = g * optim.rsqrt(optim.max(estimate, h.eps[1] ^ 2))
+    local denominator = optim.max(1 / (size * h.d) * optim.norm(update), 1)
+    if h.weight_decay ~= 0 then p = p * (1 - h.lr * h.weight_decay) end
+    return p - rate / denominator * update
+  end,
+}
