@@ -221,7 +221,7 @@ describe("a class is resolved", function()
     optim.register("MineA", optim.SGD)
     optim.register("MineB", splitter())
     assert.same({ "MineA", "MineB" }, optim.list "Mine*")
-    assert.same({ "Adam", "AdamW" }, optim.list "Adam*")
+    assert.same({ "Adam", "AdamW", "Adamax" }, optim.list "Adam*")
     optim.unregister "Mine*"
     assert.same({}, optim.list "Mine*")
     fails('unknown optimizer "MineA"', optim.unregister, "MineA")

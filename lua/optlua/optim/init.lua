@@ -23,10 +23,19 @@ local wrapper = require "optlua.optim.wrapper"
 ---@alias optlua.Operand optlua.Symbol|number
 
 ---@class optlua.optim
+---@field ASGD optlua.optim.Class
+---@field Adadelta optlua.optim.Class
+---@field Adafactor optlua.optim.Class
+---@field Adagrad optlua.optim.Class
 ---@field Adam optlua.optim.Class
 ---@field AdamW optlua.optim.Class
+---@field Adamax optlua.optim.Class
 ---@field Lion optlua.optim.Class
 ---@field Muon optlua.optim.Class
+---@field NAdam optlua.optim.Class
+---@field RAdam optlua.optim.Class
+---@field RMSprop optlua.optim.Class
+---@field Rprop optlua.optim.Class
 ---@field SGD optlua.optim.Class
 ---@field sqrt fun(x: optlua.Operand): optlua.Operand
 ---@field rsqrt fun(x: optlua.Operand): optlua.Operand 1 / sqrt(x)
