@@ -58,12 +58,12 @@ typedef double JOIN(dvector_, ISA) __attribute__((vector_size(DLANES * sizeof(do
 #define OF_DOUBLES(DEFINE, name, accuracy)                                                         \
   DEFINE(name, f64, double, DLANES, JOIN(dvector_, ISA),                                           \
          JOIN6(Sleef_cinz_, name, d, DLANES, accuracy, SUFFIX))
-#define BOTH(name)  OF_FLOATS(UNARY, name, _u10) OF_DOUBLES(UNARY, name, _u10)
+#define FINE(name)  OF_FLOATS(UNARY, name, _u10) OF_DOUBLES(UNARY, name, _u10)
+#define FAST(name)  OF_FLOATS(UNARY, name, _u35) OF_DOUBLES(UNARY, name, _u10)
 #define ENTRY(name) .name##_f32 = JOIN(name##_f32_, ISA), .name##_f64 = JOIN(name##_f64_, ISA),
 
-OL_VECMATH_SLEEF(BOTH)
-OF_FLOATS(UNARY, tanh, _u35)
-OF_DOUBLES(UNARY, tanh, _u10)
+OL_VECMATH_FINE(FINE)
+OL_VECMATH_FAST(FAST)
 OF_DOUBLES(UNARY, erf, _u10)
 OF_FLOATS(BINARY, pow, _u10)
 OF_DOUBLES(BINARY, pow, _u10)
@@ -76,7 +76,8 @@ static const vecmath_table JOIN(table_, ISA) = { .isa = STRING(ISA),
                                                  OL_VECMATH_UNARY(ENTRY) ENTRY(pow) };
 
 #undef ENTRY
-#undef BOTH
+#undef FAST
+#undef FINE
 #undef OF_DOUBLES
 #undef OF_FLOATS
 #undef BINARY
