@@ -23,12 +23,13 @@ LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4)
 LUA_ARCHIVE = $(wildcard $(shell pkg-config --variable=libdir lua5.4)/liblua5.4.a)
 LUA_LIBS ?= $(if $(LUA_ARCHIVE),-Wl$(comma)-E -Wl$(comma)--whole-archive $(LUA_ARCHIVE) \
   -Wl$(comma)--no-whole-archive -ldl,$(shell pkg-config --libs lua5.4))
-LIBS = $(BLAS_LIBS) -lsleef -ljansson -lcsv -lpng -ljpeg -lz -lm
+LIBS = $(BLAS_LIBS) -lsleef -ljansson -lprotobuf-c -lcsv -lpng -ljpeg -lz -lm
 
+GENERATED := $(BUILD)/gen
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -Werror
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed) # it may decline to vectorise
-FLAGS := -std=gnu11 $(WARNINGS) -Iruntime -fPIC -fvisibility=hidden \
+FLAGS := -std=gnu11 $(WARNINGS) -Iruntime -I$(GENERATED) -fPIC -fvisibility=hidden \
   -ffp-contract=off -fno-math-errno -fno-trapping-math
 MODE := $(if $(filter 1,$(OPENMP)),-fopenmp)
 ifdef SANITIZE
@@ -42,7 +43,8 @@ COMPILE = $(CC) $(FLAGS) $(MODE) $(CPPFLAGS) $(CFLAGS)
 
 CORE_FLOORS := base tensor autograd ops rule optim io
 objects = $(patsubst runtime/%.c,$(BUILD)/obj/%.o,$(wildcard $(1:%=runtime/%/*.c)))
-CORE := $(call objects,$(CORE_FLOORS))
+MESSAGES := $(GENERATED)/io/event.pb-c.h # and its .c
+CORE := $(call objects,$(CORE_FLOORS)) $(BUILD)/obj/io/event.pb-c.o
 BIND := $(call objects,bind)
 MAIN := $(call objects,main)
 LIBRARY := $(BUILD)/liboptlua.a
@@ -96,7 +98,7 @@ test-asan: ## the tests under the address, leak and undefined behaviour sanitize
 test-asan-quick: ## the C tests and some of the specs under them
 	+$(ASAN) test SPECS='$(QUICK_SPECS)'
 
-lint: layers ## warnings of two compilers, luacheck, clang-format, shell syntax, layers
+lint: layers $(MESSAGES) ## warnings of two compilers, luacheck, clang-format, shell syntax, layers
 	scripts/setup lint
 	FLAGS='$(FLAGS) $(LUA_CFLAGS) $(BLAS_CFLAGS)' scripts/dev/lint.sh
 
@@ -123,7 +125,8 @@ clean: ## removes build/
 
 # Whoever is made by `make demo` or `make test` waits until the tools are there, and is made anew when
 # the way it is made has changed.
-$(CORE) $(BIND) $(MAIN) $(C_TESTS): $(BUILD)/flags $(if $(filter demo test,$(MAKECMDGOALS)),| setup)
+AFTER_SETUP := $(if $(filter demo test lint,$(MAKECMDGOALS)),| setup)
+$(CORE) $(BIND) $(MAIN) $(C_TESTS): $(BUILD)/flags $(AFTER_SETUP)
 $(BUILD)/flags: FORCE
 	mkdir -p $(@D)
 	echo '$(COMPILE) $(LDFLAGS)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS)' >$@
@@ -131,6 +134,19 @@ $(BUILD)/flags: FORCE
 # Two floors see Lua's headers, one file those of BLAS.
 $(BIND) $(MAIN): private FLAGS += $(LUA_CFLAGS)
 $(BUILD)/obj/tensor/blas.o: private FLAGS += $(BLAS_CFLAGS)
+
+# The messages of event files are C that protobuf-c writes.
+$(GENERATED)/%.pb-c.c $(GENERATED)/%.pb-c.h &: runtime/%.proto $(AFTER_SETUP)
+	echo "  PROTO $<"
+	mkdir -p $(@D)
+	protoc --proto_path=runtime --c_out=$(GENERATED) $<
+
+$(BUILD)/obj/io/events.o: $(MESSAGES)
+
+$(BUILD)/obj/%.o: $(GENERATED)/%.c
+	echo "  CC    $<"
+	mkdir -p $(@D)
+	$(COMPILE) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%.o: runtime/%.c
 	echo "  CC    $<"

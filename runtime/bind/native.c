@@ -21,6 +21,7 @@
   X(csv)                                                                                           \
   X(disk)                                                                                          \
   X(json)                                                                                          \
+  X(events)                                                                                        \
   X(image)                                                                                         \
   X(tokens)                                                                                        \
   X(error)                                                                                         \

@@ -1,37 +1,25 @@
---- log: the records of a run, one a step, as JSON lines and as CSV.
+--- log: the records of a run, one a step: JSON lines, CSV, and event files for TensorBoard.
 --
--- A file that cannot be written is said once, and the run goes on; `failed` then tells.
-local json_encode = require("optlua.core").hidden.json_encode
+-- Each record goes out at once. A file that cannot be written is said once, and the run goes on; `failed` then tells.
+local host = require("optlua.core").hidden
+local json_encode = host.json_encode
 
 ---@class optlua.Log
 ---@field failed boolean whether a file could not be written
+---@field events userdata? the event file
 local Log = {}
 Log.__index = Log
 
-local function open(self, path)
+-- Files of lines ---------------------------------------------------------------------------------------------
+
+local function open(self, name)
+  local path = self.folder .. "/" .. name
   local file, problem = io.open(path, "a")
-  if not file then self:fail(path, problem) end
-  return file
-end
-
---- Opens the log of a folder; nil: none, records are dropped.
----@param folder string?
----@return optlua.Log
-local function new(folder)
-  local self = setmetatable({ failed = false, files = {} }, Log)
-  if not folder then return self end
-  for _, name in ipairs { "log.jsonl", "log.csv" } do
-    local path = folder .. "/" .. name
-    local file = open(self, path)
-    if file then self.files[name] = { file = file, path = path } end
+  if file then
+    self.files[name] = { file = file, path = path }
+  else
+    self:fail(path, problem)
   end
-  return self
-end
-
---- Says once that a file cannot be written, and drops it.
-function Log:fail(path, problem)
-  self.failed = true
-  io.stderr:write(("optlua: %s: the log cannot be written (%s); the run goes on\n"):format(path, problem))
 end
 
 local function put(self, name, line)
@@ -45,33 +33,123 @@ local function put(self, name, line)
   end
 end
 
-local function cell(value)
-  if value == nil then return "" end
-  if math.type(value) == "float" then return ("%.17g"):format(value) end
-  local text = tostring(value)
-  return text:find '[,"\n]' and '"' .. text:gsub('"', '""') .. '"' or text
+local function float_text(value)
+  if value ~= value then return "nan" end
+  return ("%.17g"):format(value)
 end
 
--- The columns of the CSV are those of the first record; what comes later and is new stands in the JSON lines only.
-local function csv_line(self, record)
-  if not self.columns then
-    self.columns = { "step" }
-    for key in pairs(record) do
-      if key ~= "step" then self.columns[#self.columns + 1] = key end
-    end
-    table.sort(self.columns, function(a, b) return (a ~= "step" and "b" .. a or "a") < (b ~= "step" and "b" .. b or "a") end)
-    put(self, "log.csv", table.concat(self.columns, ","))
+local function cell(value)
+  if value == nil then return "" end
+  if math.type(value) == "float" then return float_text(value) end
+  local text = tostring(value)
+  return text:find '[,"\r\n]' and '"' .. text:gsub('"', '""') .. '"' or text
+end
+
+-- Names of a record in the order of the columns: the step first.
+local function columns_of(record)
+  local columns = {}
+  for key in pairs(record) do
+    if key ~= "step" then columns[#columns + 1] = key end
   end
+  table.sort(columns)
+  table.insert(columns, 1, "step")
+  return columns
+end
+
+local function line_of(columns, value_of)
   local cells = {}
-  for i, key in ipairs(self.columns) do cells[i] = cell(record[key]) end
+  for i, key in ipairs(columns) do cells[i] = cell(value_of(key)) end
   return table.concat(cells, ",")
+end
+
+-- The columns of the CSV are those of the first record; what comes later and is new stands in the other files only.
+local function put_row(self, record)
+  if not self.columns then
+    self.columns = columns_of(record)
+    put(self, "log.csv", line_of(self.columns, function(key) return key end))
+  end
+  put(self, "log.csv", line_of(self.columns, function(key) return record[key] end))
+end
+
+-- Event files ------------------------------------------------------------------------------------------------
+
+-- A file of its own for each run: TensorBoard reads all of a folder.
+local function open_events(self)
+  local base = ("%s/events.out.tfevents.%010d.optlua"):format(self.folder, os.time())
+  local path, k = base, 0
+  local events, problem = host.events_create(path, os.time())
+  while not events and k < 100 and io.open(path, "rb") do
+    k = k + 1
+    path = ("%s.%d"):format(base, k)
+    events, problem = host.events_create(path, os.time())
+  end
+  self.events, self.events_path = events, path
+  if not events then self:fail(path, problem) end
+end
+
+local function check_events(self, written, problem)
+  if written then return end
+  self.events = nil
+  self:fail(self.events_path, problem)
+end
+
+-- TensorBoard groups tags by what stands before a slash: "validation/loss", "lr/default".
+local function tag_of(record, name)
+  if record.event then return record.event .. "/" .. name end
+  return (name:gsub("%.", "/", 1))
+end
+
+local function put_scalars(self, record)
+  if not self.events then return end
+  local tags, values = {}, {}
+  for _, name in ipairs(columns_of(record)) do
+    local value = record[name]
+    if type(value) == "number" and name ~= "step" and not (record.event and name == "epoch") then
+      tags[#tags + 1], values[#values + 1] = tag_of(record, name), value
+    end
+  end
+  if #tags > 0 then check_events(self, host.events_scalars(self.events, host.time(), record.step, tags, values)) end
+end
+
+-- The log ----------------------------------------------------------------------------------------------------
+
+--- Opens the log of a folder; nil: none, records are dropped.
+---@param folder string?
+---@param opts? { tensorboard?: boolean } whether event files are written too
+---@return optlua.Log
+local function new(folder, opts)
+  local self = setmetatable({ failed = false, files = {}, folder = folder }, Log)
+  if not folder then return self end
+  open(self, "log.jsonl")
+  open(self, "log.csv")
+  if opts and opts.tensorboard then open_events(self) end
+  return self
+end
+
+--- Says once that a file cannot be written, and drops it.
+function Log:fail(path, problem)
+  self.failed = true
+  io.stderr:write(("optlua: %s: the log cannot be written (%s); the run goes on\n"):format(path, problem))
 end
 
 --- Writes a record: numbers and words by name. Records of steps go into the CSV, others (`event = …`) do not.
 ---@param record table<string, any>
 function Log:write(record)
   put(self, "log.jsonl", json_encode(record))
-  if not record.event then put(self, "log.csv", csv_line(self, record)) end
+  if not record.event then put_row(self, record) end
+  put_scalars(self, record)
+end
+
+--- Writes how the elements of tensors are distributed, into the event file.
+---@param step integer
+---@param tensors table<string, optlua.Tensor>
+function Log:histograms(step, tensors)
+  for _, name in ipairs(columns_of(tensors)) do
+    local tensor = tensors[name]
+    if tensor and self.events then
+      check_events(self, host.events_histogram(self.events, host.time(), step, name, tensor))
+    end
+  end
 end
 
 function Log:close()
@@ -80,6 +158,8 @@ function Log:close()
     local closed, problem = entry.file:close()
     if not closed then self:fail(entry.path, problem) end
   end
+  if self.events then check_events(self, host.events_close(self.events)) end
+  self.events = nil
 end
 
 Log.__close = Log.close
