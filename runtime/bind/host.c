@@ -51,6 +51,14 @@ static int monotonic(lua_State *L) {
   return 1;
 }
 
+/* time(): seconds since 1970, with their fraction. */
+static int wall_time(lua_State *L) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  lua_pushnumber(L, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+  return 1;
+}
+
 /* memory(): the counters of the allocator. */
 static int memory(lua_State *L) {
   ol_memory_stats stats = ol_memory_read();
@@ -83,6 +91,7 @@ const ol_natives ol_host_natives = {
                                HIDDEN("random_pair", random_pair),
                                HIDDEN("isatty", is_terminal),
                                HIDDEN("clock", monotonic),
+                               HIDDEN("time", wall_time),
                                HIDDEN("memory", memory),
                                HIDDEN("fail_allocations", fail_allocations),
                                { .call = NULL } },

@@ -107,8 +107,8 @@ static ol_status write_histogram(ol_error *error, ol_events *events, ol_moment w
   histo.sum = h->sum;
   histo.sum_squares = h->sum_squares;
   histo.n_bucket = histo.n_bucket_limit = (size_t)h->buckets;
-  histo.bucket = h->bucket + h->first;
-  histo.bucket_limit = h->limit + h->first;
+  histo.bucket = h->bucket;
+  histo.bucket_limit = h->limit;
   value.tag = (char *)tag;
   value.value_case = OL__SUMMARY__VALUE__VALUE_HISTO;
   value.histo = &histo;

@@ -40,11 +40,15 @@ static void add(ol_histogram *h, double x) {
   h->bucket[find(h, x)]++;
 }
 
-static void trim(ol_histogram *h) {
-  int last = BUCKETS - 1;
-  while (last > 0 && h->bucket[last] == 0) last--;
-  while (h->first < last && h->bucket[h->first] == 0) h->first++;
-  h->buckets = last - h->first + 1;
+/* Moves together what says something: buckets that hold elements, and the last of empty ones in
+ * front of them, which says where they begin. Nothing at all leaves the last bucket. */
+static void condense(ol_histogram *h) {
+  for (int i = 0; i < BUCKETS; i++) {
+    bool says = h->bucket[i] > 0 || (i + 1 < BUCKETS ? h->bucket[i + 1] > 0 : h->count == 0);
+    if (!says) continue;
+    h->limit[h->buckets] = h->limit[i];
+    h->bucket[h->buckets++] = h->bucket[i];
+  }
 }
 
 ol_status ol_histogram_of(ol_error *error, const ol_tensor *tensor, ol_histogram *out) {
@@ -54,7 +58,7 @@ ol_status ol_histogram_of(ol_error *error, const ol_tensor *tensor, ol_histogram
   *out = (ol_histogram){ 0 };
   set_limits(out);
   for (int64_t i = 0; i < wide->numel; i++) add(out, x[i]);
-  trim(out);
+  condense(out);
   ol_release(wide);
   return OL_OK;
 }

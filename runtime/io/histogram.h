@@ -11,9 +11,9 @@ enum {
 
 typedef struct ol_histogram {
   double min, max, count, sum, sum_squares;
-  double limit[OL_HISTOGRAM_BUCKETS]; /* bucket i holds limit[i - 1] <= x < limit[i] */
+  double limit[OL_HISTOGRAM_BUCKETS]; /* limit[i - 1] <= x < limit[i] lie in bucket i */
   double bucket[OL_HISTOGRAM_BUCKETS];
-  int first, buckets; /* those from the first to the last that is not empty; at least one */
+  int buckets; /* those that say something come first: at least one */
 } ol_histogram;
 
 /* Counts the elements of a tensor of any shape and dtype; what is not finite is left out. The

@@ -49,12 +49,13 @@ function folder.last(name)
   return last
 end
 
-local function write(path, text)
+-- Writes a file; what is wrong with it goes to complain(path, problem).
+local function write(path, text, complain)
   local file, problem = io.open(path, "wb")
-  if not file then blame("the folder of the run cannot be written: " .. problem) end
+  if not file then return complain(path, problem) end
   local written, why = file:write(text)
   local closed, why_closed = file:close()
-  if not (written and closed) then blame(("%s: %s"):format(path, why or why_closed)) end
+  if not (written and closed) then complain(path, why or why_closed) end
 end
 
 local function read(path)
@@ -80,23 +81,27 @@ local function scripts()
   return list
 end
 
---- Fills the folder of a run.
+-- Copies the scripts of the run into a folder of their own.
+local function copy_scripts(path, complain)
+  for _, script in ipairs(scripts()) do
+    local text = read(script)
+    local made, problem = pcall(folder.make, path)
+    if not made then return complain(path, problem) end
+    if text then write(path .. "/" .. script:match "[^/]+$", text, complain) end
+  end
+end
+
+--- Fills the folder of a run, which is there.
 ---@param path string
 ---@param spec optlua.Spec
 ---@param config optlua.Config
-function folder.fill(path, spec, config)
-  folder.make(path)
-  write(path .. "/config.lua", config:text())
+---@param complain fun(path: string, problem: string) told what cannot be written
+function folder.fill(path, spec, config, complain)
+  write(path .. "/config.lua", config:text(), complain)
   local facts = optlua.build_info()
   facts.name, facts.threads, facts.lua, facts.date = spec.name, optlua.get_num_threads(), _VERSION, os.date "!%Y-%m-%dT%H:%M:%SZ"
-  write(path .. "/run.json", host.json_encode(facts, 2) .. "\n")
-  for _, script in ipairs(scripts()) do
-    local text = read(script)
-    if text then
-      folder.make(path .. "/scripts")
-      write(path .. "/scripts/" .. script:match "[^/]+$", text)
-    end
-  end
+  write(path .. "/run.json", host.json_encode(facts, 2) .. "\n", complain)
+  copy_scripts(path .. "/scripts", complain)
 end
 
 return folder

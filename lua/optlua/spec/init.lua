@@ -41,6 +41,7 @@ local base_config = {
   checkpoint_every = arg { type = "integer", min = 1, doc = "updates between two checkpoints" },
   checkpoint_minutes = arg { default = 10.0, above = 0, doc = "minutes between two checkpoints" },
   keep_last = arg { default = 3, integer = true, min = 1, doc = "checkpoints that are kept" },
+  tensorboard = arg { default = true, doc = "whether event files for TensorBoard stand beside the other logs" },
   max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped" },
 }
 

@@ -69,14 +69,16 @@ local function prune(state)
   for k = 1, #list - state.config.keep_last do folder.remove(list[k]) end
 end
 
---- Writes a checkpoint.
+--- Writes a checkpoint. One that cannot be written is said, and the run goes on.
 ---@param state optlua.State
 function keeper.save(state)
   if not state.out or state.saved == state.step then return end
   local parts = parts_of(state)
   parts.extra = progress(state, state.config_text)
-  checkpoint.save(("%s/step-%08d"):format(place_of(state), state.step), parts)
-  state.saved, state.saved_at = state.step, host.clock()
+  local saved, problem = pcall(checkpoint.save, ("%s/step-%08d"):format(place_of(state), state.step), parts)
+  state.saved_at = host.clock()
+  if not saved then return state.log_file:fail(place_of(state), problem) end
+  state.saved = state.step
   prune(state)
 end
 

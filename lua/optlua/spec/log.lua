@@ -35,6 +35,7 @@ end
 
 local function float_text(value)
   if value ~= value then return "nan" end
+  if value == 0 then return 1 / value < 0 and "-0.0" or "0" end
   return ("%.17g"):format(value)
 end
 
@@ -56,6 +57,18 @@ local function columns_of(record)
   return columns
 end
 
+-- The columns that a file has already; nil: none yet, or quoted ones.
+local function columns_in(path)
+  local file = io.open(path, "r")
+  local head = file and file:read(65536) -- not by lines: a device may have none
+  if file then file:close() end
+  head = head and head:match "^([^\n]*)\n"
+  if not head or head:find '"' or not head:find "^step" then return nil end
+  local columns = {}
+  for name in head:gmatch "[^,]+" do columns[#columns + 1] = name end
+  return columns
+end
+
 local function line_of(columns, value_of)
   local cells = {}
   for i, key in ipairs(columns) do cells[i] = cell(value_of(key)) end
@@ -63,6 +76,7 @@ local function line_of(columns, value_of)
 end
 
 -- The columns of the CSV are those of the first record; what comes later and is new stands in the other files only.
+-- A file that is continued keeps the columns that it has.
 local function put_row(self, record)
   if not self.columns then
     self.columns = columns_of(record)
@@ -75,16 +89,11 @@ end
 
 -- A file of its own for each run: TensorBoard reads all of a folder.
 local function open_events(self)
-  local base = ("%s/events.out.tfevents.%010d.optlua"):format(self.folder, os.time())
-  local path, k = base, 0
-  local events, problem = host.events_create(path, os.time())
-  while not events and k < 100 and io.open(path, "rb") do
-    k = k + 1
-    path = ("%s.%d"):format(base, k)
-    events, problem = host.events_create(path, os.time())
-  end
-  self.events, self.events_path = events, path
-  if not events then self:fail(path, problem) end
+  local now = host.time()
+  self.events_path = ("%s/events.out.tfevents.%.6f.optlua"):format(self.folder, now)
+  local events, problem = host.events_create(self.events_path, now)
+  self.events = events
+  if not events then self:fail(self.events_path, problem) end
 end
 
 local function check_events(self, written, problem)
@@ -118,18 +127,24 @@ end
 ---@param opts? { tensorboard?: boolean } whether event files are written too
 ---@return optlua.Log
 local function new(folder, opts)
-  local self = setmetatable({ failed = false, files = {}, folder = folder }, Log)
+  local self = setmetatable({ failed = false, said = {}, files = {}, folder = folder }, Log)
   if not folder then return self end
   open(self, "log.jsonl")
+  self.columns = columns_in(folder .. "/log.csv")
   open(self, "log.csv")
   if opts and opts.tensorboard then open_events(self) end
   return self
 end
 
---- Says once that a file cannot be written, and drops it.
+--- Says, once for each file, that a file of the run cannot be written.
+---@param path string
+---@param problem string
 function Log:fail(path, problem)
   self.failed = true
-  io.stderr:write(("optlua: %s: the log cannot be written (%s); the run goes on\n"):format(path, problem))
+  if self.said[path] then return end
+  self.said[path] = true
+  if problem:sub(1, #path + 2) == path .. ": " then problem = problem:sub(#path + 3) end
+  io.stderr:write(("optlua: %s: cannot be written (%s); the run goes on\n"):format(path, problem))
 end
 
 --- Writes a record: numbers and words by name. Records of steps go into the CSV, others (`event = …`) do not.

@@ -70,15 +70,31 @@ local function record_of(state, began)
     end
     record.grad_norm = state.optimizers._norm
   end
-  for name, value in pairs(state.logged) do record[name] = value end
   return record
+end
+
+-- Writes a record with what train_step and callbacks noted.
+local function write_record(state, record)
+  for name, value in pairs(state.logged) do record[name] = value end
+  state.log_file:write(record)
+  state.log_file:histograms(state.step, state.tensors)
+end
+
+local function drop_notes(state) state.logged, state.tensors = {}, {} end
+
+-- What was noted outside of steps and validations has a record of its own.
+local function write_notes(state, event)
+  if next(state.logged) or next(state.tensors) then
+    write_record(state, { event = event, step = state.step, epoch = state.epoch })
+  end
+  drop_notes(state)
 end
 
 local function finish_update(state)
   state.step = state.step + 1
-  if state.step % state.config.log_every == 0 or state.step == 1 then state.log_file:write(record_of(state, state.began)) end
-  state.logged = {}
   state.spec:callback("on_step", state)
+  if state.step % state.config.log_every == 0 or state.step == 1 then write_record(state, record_of(state, state.began)) end
+  drop_notes(state)
 end
 
 -- The end of a window: an update, unless a loss in it was not finite.
@@ -111,6 +127,16 @@ end
 
 -- Validation ---------------------------------------------------------------------------------------------------
 
+--- Saves the weights into the folder of the run, if there is one. What cannot be written is said, and the run goes on.
+---@param state optlua.State
+---@param name string
+function loop.save(state, name)
+  if not state.out then return end
+  local path = state.out .. "/" .. name
+  local saved, problem = pcall(state.model.save, state.model, path)
+  if not saved then state.log_file:fail(path, problem) end
+end
+
 local function is_better(state, value, best)
   if value ~= value then return false end
   if not best then return true end
@@ -129,7 +155,7 @@ local function note_best(state)
   end
   if is_better(state, value, state.best and state.best.value) then
     state.best, state.waited = { step = state.step, value = value }, 0
-    if state.out then state.model:save(state.out .. "/best.safetensors") end
+    loop.save(state, "best.safetensors")
   else
     state.waited = state.waited + 1
     local patience = state.config.patience
@@ -166,10 +192,11 @@ local function validate(state)
   state.results = loop.validate(state)
   local record = { event = "validation", step = state.step, epoch = state.epoch }
   for name, value in pairs(state.results) do record[name] = value end
-  state.log_file:write(record)
   state.validated = state.step
   note_best(state)
   state.spec:callback("on_validation", state)
+  write_record(state, record)
+  drop_notes(state)
 end
 
 -- The run ------------------------------------------------------------------------------------------------------
@@ -227,11 +254,13 @@ end
 function loop.run(state)
   state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
   state.spec:callback("on_start", state)
+  write_notes(state, "start")
   while not is_over(state) do
     run_epoch(state)
     if state.signal then break end
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end
     state.spec:callback("on_epoch", state)
+    write_notes(state, "epoch")
     print_line(state, ("epoch %2d"):format(state.epoch))
     state.epoch = state.epoch + 1
     save_or_stop(state)
@@ -239,6 +268,7 @@ function loop.run(state)
   if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
   if state.stopped and not state.quiet then io.write(("stopped: %s\n"):format(state.stopped)) end
   state.spec:callback("on_end", state)
+  write_notes(state, "end")
 end
 
 return loop

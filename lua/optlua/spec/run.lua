@@ -106,6 +106,20 @@ local function result_of(state)
     state = state, stopped = state.stopped, signal = state.signal }
 end
 
+-- Makes a folder that of this run. What cannot be written there is said, and the run goes on.
+local function take_folder(state, config)
+  local function complain(path, problem) state.log_file:fail(path, problem) end
+  local locked, lock = pcall(keeper.lock, state.out)
+  if not locked then
+    complain(state.out .. "/lock", lock)
+  elseif not lock then
+    blame(("%s: another run is in this folder"):format(state.out))
+  end
+  state.lock = locked and lock or nil
+  keeper.sweep(state.out)
+  folder.fill(state.out, state.spec, config, complain)
+end
+
 --- Trains.
 ---@param spec optlua.Spec
 ---@param cfg table
@@ -115,25 +129,20 @@ end
 function run.train(spec, cfg, config, opts)
   local state = run.build(spec, cfg, opts)
   if opts.from then state.model:load(opts.from) end
-  if opts.out then
-    state.out, state.config_text = opts.out, config:text()
-    folder.make(opts.out)
-    state.lock = keeper.lock(opts.out)
-    if not state.lock then blame(("%s: another run is in this folder"):format(opts.out)) end
-    keeper.sweep(opts.out)
-    folder.fill(opts.out, spec, config)
-  end
+  state.out, state.config_text = opts.out, config:text()
+  if opts.out then folder.make(opts.out) end
+  local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })
+  state.log_file = log_file
+  if opts.out then take_folder(state, config) end
   if opts.prepare then opts.prepare(state) end
   if opts.resume then keeper.resume(state, opts.resume, opts.policy) end
-  local log_file <close> = log.new(state.out)
   local signalled <close> = keeper.watch_signals()
-  state.log_file, state.signalled = log_file, signalled
+  state.signalled = signalled
   state.model:train()
   loop.run(state)
-  if state.out then
-    keeper.save(state)
-    state.model:save(state.out .. "/last.safetensors")
-  end
+  keeper.save(state)
+  loop.save(state, "last.safetensors")
+  log_file:close()
   state.log_failed = log_file.failed
   if state.lock then getmetatable(state.lock).__close(state.lock) end
   return result_of(state)

@@ -27,19 +27,39 @@ State.__index = State
 ---@param fields table
 ---@return optlua.State
 local function new(fields)
-  fields.step, fields.epoch, fields.results, fields.logged = 0, 1, {}, {}
+  fields.step, fields.epoch, fields.results, fields.logged, fields.tensors = 0, 1, {}, {}, {}
   return setmetatable(fields, State)
 end
 
---- Notes a number for the record of this step: a term of the loss, say.
+-- What the loop writes itself.
+local reserved = { epoch = true, event = true, seconds = true, step = true }
+
+local function check_name(what, name)
+  if type(name) ~= "string" or not name:find "^%a[%w_./]*$" then
+    blame(("%s: a word for a name expected, got %s"):format(what, tostring(name)))
+  end
+  if reserved[name] then blame(("%s: %s is written by the loop; choose another name"):format(what, name)) end
+end
+
+--- Notes a number for the record of this step: a term of the loss, say. A callback notes for the record of what it follows.
 ---@param name string
 ---@param value number|optlua.Tensor a tensor of one element
 function State:log(name, value)
-  if type(name) ~= "string" or not name:find "^%a[%w_.]*$" then
-    blame(("state:log: a word for a name expected, got %s"):format(tostring(name)))
-  end
+  check_name("state:log", name)
   if optlua.is_tensor(value) then value = value:item() end
   self.logged[name] = options.argument("state:log", name, value, { required = true, type = "number" })
+end
+
+--- Notes how the elements of a tensor are distributed, as they are now, for the record of this step: in the event file, where
+--- TensorBoard shows it. Elements that are not finite are left out.
+---@param name string
+---@param tensor optlua.Tensor
+function State:histogram(name, tensor)
+  check_name("state:histogram", name)
+  if not optlua.is_tensor(tensor) then
+    blame(("state:histogram: %s: a tensor expected, got a %s"):format(name, type(tensor)))
+  end
+  if self.log_file and self.log_file.events then self.tensors[name] = tensor:detach():clone() end
 end
 
 --- Ends the run after this step.
