@@ -106,7 +106,7 @@ local function result_of(state)
     state = state, stopped = state.stopped, signal = state.signal }
 end
 
--- Makes a folder that of this run. What cannot be written there is said, and the run goes on.
+-- Makes a folder that of this run: a lock, to be closed. What cannot be written there is said, and the run goes on.
 local function take_folder(state, config)
   local function complain(path, problem) state.log_file:fail(path, problem) end
   local locked, lock = pcall(keeper.lock, state.out)
@@ -115,9 +115,9 @@ local function take_folder(state, config)
   elseif not lock then
     blame(("%s: another run is in this folder"):format(state.out))
   end
-  state.lock = locked and lock or nil
   keeper.sweep(state.out)
   folder.fill(state.out, state.spec, config, complain)
+  return locked and lock or nil
 end
 
 --- Trains.
@@ -133,7 +133,7 @@ function run.train(spec, cfg, config, opts)
   if opts.out then folder.make(opts.out) end
   local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })
   state.log_file = log_file
-  if opts.out then take_folder(state, config) end
+  local lock <close> = opts.out and take_folder(state, config) or nil -- luacheck: ignore (held until the end)
   if opts.prepare then opts.prepare(state) end
   if opts.resume then keeper.resume(state, opts.resume, opts.policy) end
   local signalled <close> = keeper.watch_signals()
@@ -144,7 +144,6 @@ function run.train(spec, cfg, config, opts)
   loop.save(state, "last.safetensors")
   log_file:close()
   state.log_failed = log_file.failed
-  if state.lock then getmetatable(state.lock).__close(state.lock) end
   return result_of(state)
 end
 
