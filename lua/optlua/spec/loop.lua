@@ -176,7 +176,11 @@ function loop.validate(state)
   return run()
 end
 
+-- One line, unless the last is less than a second old and there is nothing new to say.
 local function print_line(state, place)
+  local now = clock()
+  if state.printed and now - state.printed < 1 and state.validated ~= state.step then return end
+  state.printed = now
   local words = { place, ("step %d"):format(state.step) }
   if state.loss then words[#words + 1] = ("loss %.4f"):format(state.loss) end
   local names = {}
