@@ -22,6 +22,18 @@ static ol_span adaptive_span(const ol_axis *axis, int64_t window) {
   return (ol_span){ .first = first, .count = end - first, .extent = end - first };
 }
 
+/* Finds pool->from and to. */
+static void find_whole(ol_pool *pool) {
+  const ol_axis *axis = &pool->planes.x;
+  const ol_span *x = pool->x;
+  int64_t from = 0, to;
+  while (from < axis->out && x[from].count != axis->kernel) from++;
+  for (to = from; to < axis->out; to++)
+    if (x[to].count != axis->kernel || x[to].first != x[from].first + (to - from) * axis->stride)
+      break;
+  pool->from = from, pool->to = to;
+}
+
 static ol_status make(ol_error *error, const ol_windows *planes, ol_dtype dtype,
                       ol_span (*span)(const ol_axis *axis, int64_t window), ol_pool *out) {
   const ol_axis *y = &planes->y, *x = &planes->x;
@@ -33,6 +45,7 @@ static ol_status make(ol_error *error, const ol_windows *planes, ol_dtype dtype,
   pool.x = pool.y + y->out;
   for (int64_t i = 0; i < y->out; i++) pool.y[i] = span(y, i);
   for (int64_t i = 0; i < x->out; i++) pool.x[i] = span(x, i);
+  find_whole(&pool);
   *out = pool;
   return OL_OK;
 }

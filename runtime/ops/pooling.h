@@ -14,7 +14,8 @@ typedef struct ol_pool {
   ol_windows planes;
   ol_dtype dtype;
   int64_t step_y, step_x;
-  ol_span *y, *x; /* of each window; x lies behind y in one block */
+  ol_span *y, *x;   /* of each window; x lies behind y in one block */
+  int64_t from, to; /* windows of x that cover a whole kernel, and begin a stride apart */
 } ol_pool;
 
 /* Makes the pool of windows that ol_windows_count has counted; its spans are to be freed. */
