@@ -47,6 +47,7 @@ layer("max_pool2d 3x3 / 2", moves(MILLION, MILLION // 4), IMAGES,
 layer("avg_pool2d 2x2", moves(MILLION, MILLION // 4), IMAGES, function() return nn.AvgPool2d(2) end)
 layer("adaptive_avg_pool2d 1", moves(MILLION, 1024), IMAGES, function() return nn.AdaptiveAvgPool2d(1) end)
 layer("batch_norm", moves(MILLION, MILLION), IMAGES, function() return nn.BatchNorm2d(64) end)
+layer("group_norm, 8 groups", moves(MILLION, MILLION), IMAGES, function() return nn.GroupNorm(8, 64) end)
 layer("layer_norm, 256", moves(MILLION, MILLION), ROWS, function() return nn.LayerNorm(256) end)
 layer("softmax, 256", moves(MILLION, MILLION), ROWS,
   function() return function(x) return F.softmax(x, -1) end end)
