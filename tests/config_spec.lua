@@ -41,7 +41,7 @@ describe("a config", function()
     assert.same({ 3, 0.5, "x", true, 0.1 }, { values.epochs, values.rate, values.name, values.shuffle, values.ratio })
     assert.is_nil(values.text)
     assert.equal(2, values.net.deep.layers)
-    fails('the config has no unknown key "epoch" %(did you mean "epochs"%?%)', function() return values.epoch end)
+    fails('the config: unknown key "epoch" %(did you mean "epochs"%?%)', function() return values.epoch end)
     fails('unknown key "net.widht"', function() return values.net.widht end)
   end)
 
@@ -73,6 +73,68 @@ describe("a config", function()
   end)
 end)
 
+describe("odd values", function()
+  it("null deletes, at any depth; an absent key is read as nil", function()
+    local values = read { "--net=null", "--epochs=null", "--optimizer.lr=null", "--groups.biases.weight_decay=null" }
+    assert.same({ nil, nil }, { values.net, values.epochs })
+    assert.is_nil(values.optimizer.lr)
+    assert.is_nil(values.groups[1].weight_decay)
+    assert.is_nil((read { '--net={"deep": null}' }).net.deep)
+    values = read { "--groups.biases=null" }
+    assert.same({ "rest", nil }, { values.groups[1].name, values.groups[2] })
+    assert.is_nil((read { '--groups=[{"name": "all", "match": "*", "lr": null}]' }).groups[1].lr)
+    fails("optimizer: class: a class or its name is required", read, { "--optimizer.class=null" })
+    fails("optimizer: class: a class or its name is required", read, { '--optimizer={"class_path": null}' })
+  end)
+
+  it("of the wrong kind are refused by name", function()
+    for word, message in pairs {
+      ['--optimizer=["SGD"]'] = "optimizer: a name, or a table .* expected, got a list", ["--optimizer=5"] = "optimizer: class: .* got a number",
+      ['--optimizer={"class": {"class": "SGD"}}'] = "optimizer: class: .* got a table", ["--lr_scheduler=5"] = "the name of a schedule expected, got a number",
+      ["--model=true"] = "the name of a model expected, got a boolean", ['--loss=[1]'] = "loss: a name, or a table",
+      ["--groups=5"] = "groups: a list of groups", ["--groups=[]"] = "groups: a list of groups", ["--groups=[5]"] = "groups%[1%]: a table expected, got 5",
+      ["--groups=[null]"] = "groups%[1%]: a table expected, got null", ["--groups.rest=5"] = "groups.rest: no such place",
+      ["--groups.rest=[1]"] = "groups.rest: no such place", ["--groups.rest.lr.x=1"] = "no such place", ['--groups=[{"name": 5, "lr": -1}]'] = "groups.5.lr: expected",
+      ['--groups=[{"lr": -1}]'] = "groups.group1.lr: expected", ["--net=[1]"] = 'net: unknown option "1"', ["--net=5"] = "net: a table expected, got 5",
+      ["--optimizers=5"] = "optimizers: a table expected", ["--optimizers=[1]"] = "optimizers.1: class", ["--optimizers.a.lr=1"] = "optimizers.a: class",
+      ["--epochs=nan"] = "epochs: expected a number", ["--epochs=1e400"] = "epochs: expected a number", ["--="] = "a value is missing",
+      ["--rate=[null]"] = "rate: expected a number", ["--sizes=[null]"] = "sizes%[1%]: expected a number", ["--näme=1"] = "unknown option .näme",
+      ["--.=1"] = "unknown option", ["--config="] = "a config ends with", ['--lr_scheduler={"class_path": "linear", "init_args": 5}'] = "init_args: a table expected",
+    } do fails(message, read, { word }) end
+  end)
+
+  it("are fine where they are legal", function()
+    assert.same({ 1, 2, 3 }, (read { "--sizes=[1, 2, 3]" }).sizes) -- a list may have another length
+    assert.same({}, (read { "--sizes=[]" }).sizes)
+    assert.equal("", (read { "--name=" }).name)
+    assert.equal("é\xff", (read { "--name=é\xff" }).name)
+    assert.equal(1e300, (read { "--rate=1e300" }).rate)
+  end)
+
+  it("may be names of groups: with dots, a word of the config, the same as a key", function()
+    local function groups(words)
+      local list = {}
+      for _, name in ipairs { "a.b", "a", "groups", "lr", "ü" } do list[#list + 1] = { name = name, match = "*", optional = true } end
+      return (read(words, { optimizer = { class = "SGD" }, groups = list })).groups
+    end
+    local got = groups { "--groups.a.b.lr=1", "--groups.a.lr=2", "--groups.groups.lr=3", "--groups.lr.lr=4", "--groups.ü.lr=5" }
+    assert.same({ 1, 2, 3, 4, 5 }, { got[1].lr, got[2].lr, got[3].lr, got[4].lr, got[5].lr })
+    fails('unknown group "c"', groups, { "--groups.c.b.lr=1" })
+    fails("groups.a.b.lr: expected", groups, { "--groups.a.b.lr=x" })
+  end)
+
+  it("that cannot be keys are refused in the script", function()
+    for _, key in ipairs { "a.b", "a=b", "" } do
+      fails("a config has words for keys", Config.new, { [key] = 1 })
+      fails("a config has words for keys", Config.new, { net = { width = 1, [key] = 1 } })
+    end
+    fails("a config has words for keys.*not 1", Config.new, { 5 })
+    fails('the key "config" of the script\'s config is a switch', read, {}, { config = 1 })
+    fails('the key "help" of the script\'s config is a switch', read, { "--epochs=1" }, { help = "me", epochs = 2 })
+    fails("a config is a table", Config.new, 5)
+  end)
+end)
+
 describe("a choice in a config", function()
   it("changes its arguments and its class", function()
     local values, config = read { "--optimizer.lr=1e-4", "--optimizer.betas=[0.8,0.9]", "--optimizer.max_norm=1" }
@@ -88,6 +150,19 @@ describe("a choice in a config", function()
     assert.equal("linear", values.lr_scheduler.class)
     assert.is_nil((read { "--lr_scheduler=null" }).lr_scheduler)
     assert.equal("StepLR", (read({ "--lr_scheduler=StepLR", "--lr_scheduler.step_size=2" }, { epochs = 1 })).lr_scheduler.class)
+  end)
+
+  it("takes what the class that is chosen in the end takes, in whatever order things are said", function()
+    optim.register("OrderSpec", optim.wrapper { name = "OrderSpec", extra = true, hyper = { inner = { default = "SGD", type = "class" } },
+      build = function(named, args, extra) return args.inner(named, extra) end })
+    local schema = { optimizer = { class = "AdamW", betas = { 0.5, 0.6 } } }
+    local values = read({ "--optimizer=OrderSpec", "--optimizer.inner=Adam" }, schema)
+    assert.same({ 0.5, 0.6 }, values.optimizer.betas)
+    assert.is_nil((read({ "--optimizer=OrderSpec" }, schema)).optimizer.betas)
+    schema = { optimizer = { class = "OrderSpec", inner = "Adam", betas = { 0.5, 0.6 } } }
+    assert.is_nil((read({ "--optimizer.inner=SGD" }, schema)).optimizer.betas)
+    fails('unknown option "betas"', read, {}, { optimizer = { class = "OrderSpec", betas = { 0.5, 0.6 } } })
+    optim.unregister "OrderSpec"
   end)
 
   it("is checked by what was chosen", function()
@@ -198,6 +273,21 @@ describe("config files", function()
     local _, again = read { "--config", path }
     assert.equal(config:text(), again:text())
     os.remove(path)
+  end)
+
+  it("that print-config writes keep sections, and what was deleted", function()
+    local values, config = read { "--net.width=5", "--groups=null", "--net.deep.layers=null", "--optimizer.lr=null", "--epochs=null" }
+    local path = written(".lua", config:text())
+    local same, again = read { "--config", path }
+    assert.equal(config:text(), again:text())
+    assert.same({ 5, nil }, { same.net.width, same.net.deep.layers })
+    assert.same({ nil, nil, nil }, { same.groups, same.optimizer.lr, same.epochs })
+    assert.is_nil(values.groups)
+    assert.matches("groups = null", config:text())
+    os.remove(path)
+    _, config = read { "--optimizer=Lion", "--optimizer.weight_decay=null" }
+    assert.matches('class = "Lion"', config:text())
+    assert.matches("weight_decay = null", config:text())
   end)
 end)
 

@@ -196,7 +196,8 @@ end
 
 local function check_list(option, name, value)
   local default, copy = option.default, {}
-  if type(default) == "table" and #default > 0 and is_list(default) and #value ~= #default then
+  local fixed = not option.any_length and type(default) == "table" and #default > 0 and is_list(default)
+  if fixed and #value ~= #default then
     return nil, ("%s: expected %d values, got %d"):format(name, #default, #value)
   end
   for i, element in ipairs(value) do

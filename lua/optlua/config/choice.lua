@@ -51,7 +51,10 @@ local factories = {
 local function factory_arguments(kind, more)
   local factory = factories[kind]
   return function(given)
-    if type(given.class) ~= "string" then return {} end -- a thing of the script itself
+    if type(given.class) ~= "string" and type(given.class) ~= "number" and type(given.class) ~= "boolean"
+      and (type(given.class) ~= "table" or getmetatable(given.class)) then
+      return more or {} -- a thing of the script itself
+    end
     local found, problem = factory():find(given.class)
     if not found then return nil, problem end
     local legal = {}
@@ -128,6 +131,7 @@ function choice.normalise(value)
   if type(value) ~= "table" or getmetatable(value) then return { class = value } end
   local section = {}
   for key, item in pairs(value) do
+    if type(key) ~= "string" then return nil, "a name, or a table { class = …, arguments by name }, expected, got a list" end
     if key ~= "class_path" and key ~= "init_args" then section[key] = item end
   end
   if value.class_path == nil and value.init_args == nil then return section end

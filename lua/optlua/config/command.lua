@@ -36,6 +36,11 @@ end
 ---@return string[] problems
 function command.read(words, config, switches)
   local given, problems, settings, i = { config = {} }, {}, {}, 1
+  for _, name in ipairs(options.names(switches)) do
+    if config.schema[name] ~= nil then
+      problems[1] = ("the key %q of the script's config is a switch of the command line; call it something else"):format(name)
+    end
+  end
   while i <= #words do
     local name, value = words[i]:match "^%-%-([^=]+)=(.*)$"
     name = name or words[i]:match "^%-%-(.+)$"

@@ -6,7 +6,7 @@ local file = {}
 local STEPS = 1000000 -- that a config in Lua may take
 
 local function from_lua(source, path)
-  local chunk, problem = load(source, "@" .. path, "t", { math = { huge = math.huge, pi = math.pi } })
+  local chunk, problem = load(source, "@" .. path, "t", { math = { huge = math.huge, pi = math.pi }, null = text.null })
   if not chunk then return nil, problem end
   local thread = coroutine.create(chunk)
   debug.sethook(thread, function() error("a config is data, and computes nothing for long", 2) end, "", STEPS)
@@ -66,7 +66,7 @@ end
 
 local readers = { lua = from_lua, json = text.json, yaml = from_yaml, yml = from_yaml }
 
---- Reads a config file by the end of its name: .lua (data: `return { … }`), .json, .yaml, .yml.
+--- Reads a config file by the end of its name: .lua (data: `return { … }`, in which `null` deletes), .json, .yaml, .yml.
 ---@param path string
 ---@return table? values
 ---@return string? problem

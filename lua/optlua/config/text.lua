@@ -95,7 +95,7 @@ function write(value, indent)
   if type(value) == "string" then return (("%q"):format(value):gsub("\\\n", "\\n")) end
   if type(value) == "number" then return number_text(value) end
   if type(value) == "boolean" then return tostring(value) end
-  if value == text.null then return "nil" end
+  if value == text.null then return "null" end
   if name_of(value) then return ("%q"):format(name_of(value)) end
   if type(value) == "table" and not getmetatable(value) then return table_text(value, indent) end
   return ("nil --[[%s of the script]]"):format(type(value))

@@ -32,11 +32,16 @@ end
 
 -- Values ---------------------------------------------------------------------------------------------------
 
--- A copy of data; what is no plain table is shared.
+local SECTION = "section of a config" -- the name of the metatables of finished values
+
+-- A copy of data, without what `null` deletes; what is no plain table is shared.
 local function copy(value)
-  if type(value) ~= "table" or getmetatable(value) then return value end
+  local meta = getmetatable(value)
+  if type(value) ~= "table" or meta and meta.__name ~= SECTION then return value end
   local result = {}
-  for key, item in pairs(value) do result[key] = copy(item) end
+  for key, item in pairs(value) do
+    if item ~= text.null then result[key] = copy(item) end
+  end
   return result
 end
 
@@ -50,6 +55,10 @@ local function defaults(self, schema, path)
   local values = {}
   for key, value in pairs(schema) do
     local own = append(path, key)
+    if type(key) ~= "string" or key == "" or key:find "[.=]" then
+      blame(("a config has words for keys, without . and =, which options are written with; not %s")
+        :format(type(key) == "string" and ("%q"):format(name_of(own)) or tostring(key)))
+    end
     if choice.kind(own) and value ~= false then
       values[key] = choice.normalise(default_of(value))
       for name in pairs(values[key]) do self.origin[name_of(append(own, name))] = "script" end
@@ -72,7 +81,6 @@ function Config.new(schema, base)
   local self = setmetatable({ schema = {}, origin = {}, changed = {}, notes = {}, problems = {} }, Config)
   for key, value in pairs(base or {}) do self.schema[key] = value end
   for key, value in pairs(schema) do
-    if type(key) ~= "string" then blame("a config has names for keys, not " .. tostring(key)) end
     local described = base and is_description(base[key]) and not is_description(value)
     self.schema[key] = described and setmetatable({ default = value }, { __index = base[key], __name = "arg" }) or value
   end
@@ -93,6 +101,7 @@ local function set_leaf(self, values, key, described, path, value, raw)
   end
   local option = options.describe(described)
   if raw and (option.type == "string" or type(option.default) == "string") and type(value) ~= "string" then value = raw end
+  if type(option.default) == "table" then option = setmetatable({ any_length = true }, { __index = option }) end
   local checked, problem = options.value(name, value, option)
   if problem then self:complain("%s", problem) else values[key] = checked end
 end
@@ -108,8 +117,10 @@ local function set_choice(self, values, path, value, source)
   local section = values[key] or {}
   values[key] = section
   if given.class ~= nil then
-    if section.class ~= given.class then self.changed[name_of(path)] = true end
-    section.class = given.class
+    local class = given.class
+    if class == text.null then class = nil end
+    if section.class ~= class then self.changed[name_of(path)] = true end
+    section.class = class
     self.origin[name_of(append(path, "class"))] = source
   end
   for name, item in pairs(given) do
@@ -121,35 +132,59 @@ local function set_choice(self, values, path, value, source)
   end
 end
 
-local function group_named(groups, name)
+-- The place of the group that a path names, and what follows its name, which may have dots.
+local function find_group(groups, path)
   local names = {}
-  for i, group in ipairs(groups) do
-    names[i] = tostring(group.name)
-    if group.name == name then return group end
+  for i, group in ipairs(groups) do names[i] = tostring(group.name or "group" .. i) end
+  for last = #path, 2, -1 do
+    local name = table.concat(path, ".", 2, last)
+    for i, known in ipairs(names) do
+      if known == name then return i, table.move(path, last + 1, #path, 1, {}) end
+    end
   end
-  return nil, options.unknown("group", name, names)
+  return nil, options.unknown("group", path[2], names)
+end
+
+-- A list of groups as it is given, each a table.
+local function read_groups(self, list)
+  local groups = {}
+  for i, group in ipairs(list) do
+    if type(group) ~= "table" or getmetatable(group) or group == text.null then
+      return self:complain("groups[%d]: a table expected, got %s", i, text.write(group))
+    end
+    groups[i] = copy(group)
+  end
+  return groups
+end
+
+-- Sets a group: one of its fields, several, or deletes it.
+local function set_group(self, groups, path, value, source)
+  local i, rest = find_group(groups, path)
+  if not i then return self:complain("groups: %s", rest) end
+  if #rest == 0 and value == text.null then return table.remove(groups, i) end
+  local fields = #rest == 0 and value or { [rest[1]] = value }
+  if type(fields) ~= "table" or fields[1] ~= nil or #rest > 1 then
+    return self:complain("%s: no such place in a group", name_of(path))
+  end
+  local group = groups[i]
+  local where = "groups." .. tostring(group.name or "group" .. i)
+  for key, item in pairs(fields) do
+    if item == text.null then group[key] = nil else group[key] = copy(item) end
+    self.origin[("%s.%s"):format(where, key)] = source
+  end
 end
 
 -- groups.NAME.KEY = value; or all groups, as a list, or some, by name.
 local function set_groups(self, values, path, value, source)
-  if #path == 1 and value == text.null then
+  if #path > 1 then return set_group(self, values.groups or {}, path, value, source) end
+  if value == text.null then
     values.groups = nil
-  elseif #path == 1 and type(value) == "table" and value[1] ~= nil then
-    values.groups = copy(value)
-  elseif #path == 1 and type(value) == "table" then
-    for name, fields in pairs(value) do set_groups(self, values, append(path, name), fields, source) end
-  elseif #path == 1 then
-    self:complain("groups: a list of groups, or groups by name, expected")
+  elseif type(value) ~= "table" or next(value) == nil then
+    self:complain("groups: a list of groups, or groups by name, expected; null switches them off")
+  elseif value[1] ~= nil then
+    values.groups = read_groups(self, value)
   else
-    local group, problem = group_named(values.groups or {}, path[2])
-    if problem then return self:complain("groups: %s", problem) end
-    local fields = #path == 2 and value or { [path[3]] = value }
-    if type(fields) ~= "table" or #path > 3 then return self:complain("%s: no such place in a group", name_of(path)) end
-    for key, item in pairs(fields) do
-      group[key] = item
-      if item == text.null then group[key] = nil end
-      self.origin[("groups.%s.%s"):format(path[2], key)] = source
-    end
+    for _, name in ipairs(options.names(value)) do set_groups(self, values, append(path, name), value[name], source) end
   end
 end
 
@@ -270,8 +305,8 @@ local function check_choice(self, section, path)
 end
 
 -- Hyperparameters of the script's groups that another class does not know are dropped.
-local function check_group(self, group, default_class)
-  local where = "groups." .. tostring(group.name)
+local function check_group(self, group, i, default_class)
+  local where = "groups." .. tostring(group.name or "group" .. i)
   local legal, problem = choice.group_arguments(group, default_class)
   if problem then return self:complain("%s: %s", where, problem) end
   for _, key in ipairs(options.names(group)) do
@@ -315,9 +350,10 @@ local function strict(values, schema, where)
     end
   end
   return setmetatable(values, {
+    __name = SECTION,
     __index = function(_, key)
       if schema[key] ~= nil or standard[key] or type(key) ~= "string" then return nil end
-      error(("the config has no %s"):format(options.unknown("key", name_of(append(where, key)), options.names(schema))), 2)
+      error(("the config: %s"):format(options.unknown("key", name_of(append(where, key)), options.names(schema))), 2)
     end,
   })
 end
@@ -331,8 +367,8 @@ function Config:check()
   self.class_changed = values.optimizer and values.optimizer.class ~= script_class
   check_required(self, self.schema, values, {})
   check_choices(self, values, {})
-  for _, group in ipairs(values.groups or {}) do
-    check_group(self, group, values.optimizer and values.optimizer.class)
+  for i, group in ipairs(values.groups or {}) do
+    check_group(self, group, i, values.optimizer and values.optimizer.class)
   end
   return strict(values, self.schema, {}), self.problems
 end
@@ -346,9 +382,26 @@ function Config:finish(what)
   return values
 end
 
+-- Writes `null` for what the script has and the values do not.
+local function note_deleted(written, script, path)
+  local kind = choice.kind(path)
+  local legal = kind and choice.arguments(kind, written) or {}
+  for key, value in pairs(script) do
+    if written[key] == nil then
+      if not kind or legal[key] ~= nil then written[key] = text.null end
+    elseif is_section(value) and is_section(written[key]) and not (#path == 0 and key == "groups") then
+      note_deleted(written[key], value, append(path, key))
+    end
+  end
+  return written
+end
+
 --- The config as Lua data: a config file that gives the same values.
 ---@return string
-function Config:text() return "return " .. text.write(setmetatable(copy(self.values), nil)) .. "\n" end
+function Config:text()
+  local script = defaults({ origin = {} }, self.schema, {})
+  return "return " .. text.write(note_deleted(copy(self.values), script, {})) .. "\n"
+end
 
 Config.null = text.null
 
