@@ -285,9 +285,9 @@ describe("config files", function()
     assert.is_nil(values.groups)
     assert.matches("groups = null", config:text())
     os.remove(path)
-    _, config = read { "--optimizer=Lion", "--optimizer.weight_decay=null" }
-    assert.matches('class = "Lion"', config:text())
-    assert.matches("weight_decay = null", config:text())
+    local _, lion = read { "--optimizer=Lion", "--optimizer.weight_decay=null" }
+    assert.matches('class = "Lion"', lion:text())
+    assert.matches("weight_decay = null", lion:text())
   end)
 end)
 

@@ -158,6 +158,21 @@ describe("groups", function()
     fails("group 1 is no table", groups_of, Net(), { "x" })
   end)
 
+  it("refuse odd names and fields", function()
+    for _, name in ipairs { "", "a\nb", 5, {} } do
+      fails("the name of group1 is a word, not", groups_of, Net(), { { name = name, match = "*", class = "SGD" } })
+      fails("the name of .* is a word, not", optim.SGD, { { name = name, params = Net() } })
+    end
+    fails("optional: a boolean expected, got a string", groups_of, Net(), { { match = "*", class = "SGD", optional = "no" } })
+    fails("part 1 of the model", optim.container, { { "", Net() } }, "SGD")
+    fails("container:extend: a table of methods expected, got a number", optim.Container.extend, optim.Container, 5)
+    for _, name in ipairs { "groups", "1", "ü", "a.b", "class" } do
+      local optimizer = optim.container(Net(), { { name = name, match = "*", class = "SGD", lr = 0.5 } })
+      assert.equal(0.5, optimizer.groups[name].lr)
+      optimizer:load_state_dict(optimizer:state_dict())
+    end
+  end)
+
   it("refuse parameters that their class does not take", function()
     local matrices = optim.define { name = "Matrices", accepts = { ndim = 2 }, update = function(p, g) return p - g end }
     fails("group 'all': parameter 'a.bias': it has 1 dimensions", groups_of, Net(), { { name = "all", match = "*", class = matrices } })

@@ -190,6 +190,60 @@ describe("a wrapper", function()
       { class = splitter() })
   end)
 
+  it("may return several optimizers, whose groups have names of their own", function()
+    local Two = optim.wrapper { name = "Two", hyper = { twice = false, named = false }, build = function(named, args)
+      local list = {}
+      for name, p in named do list[#list + 1] = { name, p } end
+      if args.twice then return { optim.SGD(list), optim.Adam(list) } end
+      local first, rest = table.move(list, 1, 2, 1, {}), table.move(list, 3, #list, 1, {})
+      if args.named then return { optim.SGD { { name = "a", params = first } }, optim.Adam { { name = "b", params = rest } } } end
+      return { optim.SGD(first, { lr = 0.5 }), optim.Adam(rest, { lr = 0.25 }) }
+    end }
+    local function names(...)
+      local list = {}
+      for i, group in pairs(optim.container(model(), ...).groups) do list[i] = group.name end
+      return list
+    end
+    assert.same({ "1.default", "2.default" }, names(Two))
+    assert.same({ "a", "b" }, names(Two, { named = true }))
+    assert.same({ "w.1.default", "w.2.default", "rest" }, names { { name = "w", match = "0.*|1.*", class = Two }, { name = "rest", match = "*", class = "SGD" } })
+    local alone = Two(model())
+    assert.same({ 0.5, 0.25 }, { alone.groups["1.default"].lr, alone.groups["2.default"].lr })
+    alone:load_state_dict(alone:state_dict())
+    fails("Two: build put the parameter '0.weight' into two optimizers", optim.container, model(), Two, { twice = true })
+    fails("two groups are named 'w.a'", optim.container, model(), { { name = "w", match = "0.*|1.*", class = Two, named = true },
+      { name = "w.a", match = "*", class = "SGD" } })
+  end)
+
+  it("is reached by the container's options", function()
+    local net = nn.Linear(2, 2)
+    local optimizer = optim.container(net, splitter(), { ema = 0.5, track_updates = true, state_dtype = "bfloat16", inner = "Adam" })
+    give_gradients(net)
+    optimizer:step()
+    local state = optimizer:state_dict()
+    assert.is_truthy(state["state.weight.ema"])
+    assert.equal("bfloat16", state["state.weight.exp_avg"].dtype)
+    assert.equal(0.5, optimizer.groups.others.lr)
+    assert.is_true(optimizer:stats().groups.weights.update_ratio > 0)
+    local before = net.weight:detach():clone()
+    assert.is_false(optimizer:with_ema(function() return net.weight:equal(before) end))
+  end)
+
+  it("may not have what would be lost", function()
+    local function build(opts, hook)
+      return optim.wrapper { name = "Inner", build = function(named)
+        local inner = optim.container(named, "SGD", opts)
+        if hook then inner:register_step_pre_hook(hook) end
+        return inner
+      end }
+    end
+    fails("Inner: what build returned has the option max_norm; that belongs to the container around it", optim.container, model(), build { max_norm = 1 })
+    fails("the option nonfinite", optim.container, model(), build { nonfinite = "skip" })
+    fails("has hooks", optim.container, model(), { { match = "*", class = build({}, print) } })
+    assert.equal(1, #optim.container(model(), build {}).groups)
+    fails("name: a word expected", optim.wrapper, { name = "", build = print })
+  end)
+
   it("may return optimizers of anybody's making", function()
     local own = { steps = 0, zeros = 0 }
     function own:step() self.steps = self.steps + 1 end

@@ -207,6 +207,26 @@ describe("a registered schedule", function()
   end)
 end)
 
+describe("odd values", function()
+  it("are no numbers of updates", function()
+    local s = schedule.constant {}
+    for _, bad in ipairs { -1, 1.5, 0 / 0, math.huge, "x", {} } do fails("schedule:at: updates: expected an integer", s.at, s, bad) end
+    assert.equal(1, s:at(3.0))
+    fails("steps: expected an integer at least 1 and at most 1000000", s.preview, s, { steps = 1e9 })
+  end)
+
+  it("are not registered, and give no schedule", function()
+    fails("arguments have names, not 1", schedule.register, "odd", { 5 }, print)
+    fails("is already a registered schedule", schedule.register, "linear", {}, print)
+    fails("a word, not a b", schedule.register, "a b", {}, print)
+    for _, result in ipairs { 5, "x", false } do
+      schedule.register("odd", {}, function() return result end)
+      fails("odd: what is registered returns a function or a schedule, not a " .. type(result), function() schedule.odd {} end)
+      schedule.unregister "odd"
+    end
+  end)
+end)
+
 describe("a fingerprint", function()
   it("differs when the schedule does", function()
     local function print_of(steps) return schedule.linear({ to = 0, steps = steps }):fingerprint() end

@@ -40,6 +40,9 @@ function Factory:register(name, args, make)
   if type(args) ~= "table" or type(make) ~= "function" then
     blame(self.kind .. ".register: a name, a table of arguments and a function expected")
   end
+  for key in pairs(args) do
+    if type(key) ~= "string" then blame(("%s.register: arguments have names, not %s"):format(self.kind, tostring(key))) end
+  end
   local problem = self.known:add(name, setmetatable({ kind = self.kind, name = name, args = args, make = make }, Constructor))
   if problem then blame(("%s.register: %s"):format(self.kind, problem)) end
 end

@@ -110,9 +110,19 @@ local function begin(class, given)
   return self, list
 end
 
+-- Gives groups that a wrapper built what the container's options say.
+local function complete_built(self, optimizer)
+  local added = self._extras
+  if not (optimizer._groups and (added.ema or added.track_updates or added.state_dtype)) then return end
+  for k, group in ipairs(optimizer._groups) do
+    optimizer._groups[k] = group:remade(extend(self, group.class), { ema_decay = added.ema }, added.state_dtype)
+  end
+end
+
 -- Gives plans what the container's options say.
 local function complete(self, plans)
   for _, plan in ipairs(plans) do
+    for _, optimizer in ipairs(plan.built or {}) do complete_built(self, optimizer) end
     if plan.class then
       plan.class = extend(self, plan.class)
       plan.origin = plan.origin or {}
@@ -280,7 +290,9 @@ function Container.combine(name, list)
   local self = setmetatable({ optimizers = {}, model_parts = {}, _inner = {}, _defaults = {} }, Container)
   Optimizer._init(self, name)
   set_options(self, {})
-  return finish(self, { { name = name, entries = {}, built = list, plain = true } }, {})
+  local problems = {}
+  for _, optimizer in ipairs(list) do problems[#problems + 1] = Group.left_behind(name, optimizer) end
+  return finish(self, { { name = name, entries = {}, built = list, plain = true } }, problems)
 end
 
 --- Makes a kind of containers with methods of its own: called like `optim.container`.
@@ -288,7 +300,8 @@ end
 ---@return table
 function Container:extend(methods)
   local class = {}
-  for key, value in pairs(methods or {}) do class[key] = value end
+  if type(methods) ~= "table" then blame("container:extend: a table of methods expected, got a " .. type(methods)) end
+  for key, value in pairs(methods) do class[key] = value end
   class.__index, class.__name, class.__tostring = class, Container.__name, Container.__tostring
   return setmetatable(class, { __index = self, __call = Container.new })
 end

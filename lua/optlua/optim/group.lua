@@ -82,9 +82,32 @@ local function split(given)
   return hypers, checked, problems
 end
 
+--- What is wrong with the name of a group.
+---@param name any
+---@param fallback string what the group is called without one
+---@return string? problem
+function Group.check_name(name, fallback)
+  if type(name) == "string" and name ~= "" and not name:find "%c" then return nil end
+  return ("the name of %s is a word, not %s"):format(fallback, type(name) == "string" and ("%q"):format(name) or tostring(name))
+end
+
+--- What an optimizer that a wrapper built has and its groups would not take along, as a problem.
+---@param name string of the wrapper
+---@param optimizer table
+---@return string? problem
+function Group.left_behind(name, optimizer)
+  if not optimizer._groups then return nil end
+  local set, lost = optimizer._options or {}, nil
+  if set.max_norm then lost = "the option max_norm" end
+  if set.nonfinite and set.nonfinite ~= "off" then lost = "the option nonfinite" end
+  if #optimizer._before + #optimizer._after > 0 then lost = "hooks" end
+  return lost and ("%s: what build returned has %s; that belongs to the container around it"):format(name, lost)
+end
+
 -- A wrapper is asked for the optimizers of a group.
 local function plan_wrapper(class, name, entries, given)
   local built, wrong = wrapper.build(class, entries, given)
+  for _, optimizer in ipairs(built) do wrong[#wrong + 1] = Group.left_behind(class.name, optimizer) end
   local problems = {}
   for i, problem in ipairs(wrong) do problems[i] = ("group '%s': %s"):format(name, problem) end
   return { name = name, entries = entries, built = built }, problems
@@ -108,6 +131,23 @@ function Group.plan(class, name, entries, given)
     problems[#problems + 1] = ("group '%s': %s"):format(name, problem)
   end
   return { class = class, name = name, entries = entries, base = base, settings = settings, given = given }, problems
+end
+
+--- The group again, of another class, with what its base has besides, or a dtype for its states. It has made no update.
+---@param class optlua.optim.Class
+---@param more table<string, any> hyperparameters
+---@param state_dtype? string where the group has none
+---@return optlua.optim.Group
+function Group:remade(class, more, state_dtype)
+  local plan = { class = class, name = self.name, base = {}, settings = {}, entries = {}, given = self.given, origin = self.origin }
+  for name, value in pairs(self.base) do plan.base[name] = value end
+  for name, value in pairs(more) do plan.base[name] = value end
+  for name in pairs(Group.settings) do plan.settings[name] = self[name] end
+  plan.settings.state_dtype = plan.settings.state_dtype or state_dtype
+  for i, name in ipairs(self.names) do plan.entries[i] = { name, self.params[i], self.modules[i] or nil } end
+  local group = Group.new(plan, self.clock)
+  for _, schedule in ipairs(self.schedules) do group:attach(schedule) end
+  return group
 end
 
 --- Gives a group another name and the clock of its new optimizer.

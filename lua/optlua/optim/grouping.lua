@@ -18,11 +18,10 @@ end
 
 local function read_name(given, i, problems)
   local fallback = "group" .. i
-  if type(given) == "string" and given ~= "" then return given end
-  if given ~= nil then
-    problems[#problems + 1] = ("the name of %s is a word, not %s"):format(fallback, tostring(given))
-  end
-  return fallback
+  if given == nil then return fallback end
+  local problem = Group.check_name(given, fallback)
+  problems[#problems + 1] = problem
+  return problem and fallback or given
 end
 
 -- One group of the script, read: { name, class, test, entries, rest }; problems are added to the list.
@@ -43,6 +42,9 @@ local function read_group(given, i, context, problems)
   else
     group.class, problem = classes.resolve(given.class)
     complain(problem)
+  end
+  if given.optional ~= nil and type(given.optional) ~= "boolean" then
+    complain(("optional: a boolean expected, got a %s"):format(type(given.optional)))
   end
   group.expect, problem = read_expect(given.expect)
   complain(problem)

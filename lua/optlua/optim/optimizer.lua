@@ -105,16 +105,29 @@ function Optimizer._init(self, name)
   self.groups, self._show = list_groups()
 end
 
--- The groups of a plan: one, or those of the optimizers that a wrapper built, named after both.
-local function make_groups(plan, clock)
-  if not plan.built then return { Group.new(plan, clock) } end
-  local groups = {}
-  for _, optimizer in ipairs(plan.built) do
+-- The groups of the optimizers that a wrapper built, and their names, after both: "outer.inner"; where optimizers have groups
+-- of the same name, it is numbered: "outer.1.inner".
+local function built_groups(plan)
+  local groups, names, seen, clash = {}, {}, {}, false
+  for i, optimizer in ipairs(plan.built) do
     for _, group in ipairs(optimizer._groups or {}) do
-      group:join(plan.plain and group.name or plan.name .. "." .. group.name, clock)
-      groups[#groups + 1] = group
+      groups[#groups + 1] = { group, i }
+      clash = clash or seen[group.name] ~= nil
+      seen[group.name] = true
     end
   end
+  for k, pair in ipairs(groups) do
+    local name = clash and pair[2] .. "." .. pair[1].name or pair[1].name
+    groups[k], names[k] = pair[1], plan.plain and name or plan.name .. "." .. name
+  end
+  return groups, names
+end
+
+-- The groups of a plan: one, or those of the optimizers that a wrapper built.
+local function make_groups(plan, clock)
+  if not plan.built then return { Group.new(plan, clock) } end
+  local groups, names = built_groups(plan)
+  for k, group in ipairs(groups) do group:join(names[k], clock) end
   return groups
 end
 
@@ -159,8 +172,12 @@ local function name_clash(groups, plans)
   local seen = {}
   for _, group in ipairs(groups) do seen[group.name] = true end
   for _, plan in ipairs(plans) do
-    if seen[plan.name] then return ("two groups are named '%s'"):format(plan.name) end
-    seen[plan.name] = true
+    local names = { plan.name }
+    if plan.built then names = select(2, built_groups(plan)) end
+    for _, name in ipairs(names) do
+      if seen[name] then return ("two groups are named '%s'"):format(name) end
+      seen[name] = true
+    end
   end
 end
 
@@ -185,7 +202,8 @@ end
 local function plan_group(class, given, defaults, fallback, first)
   local name, rest = given.name, {}
   if name == nil then name = fallback end
-  if type(name) ~= "string" or name == "" then return nil, { ("the name of %s is a word, not %s"):format(fallback, tostring(name)) } end
+  local wrong = Group.check_name(name, fallback)
+  if wrong then return nil, { wrong } end
   local entries, problem = params.list(given.params, first)
   if problem then return nil, { ("group '%s': %s"):format(name, problem) } end
   for key, value in pairs(defaults) do rest[key] = value end

@@ -170,7 +170,7 @@ function overview.explain(optimizer, name)
 end
 
 local preview_options = {
-  steps = { default = 100, integer = true, min = 1 }, width = { default = 72, integer = true, min = 10 },
+  steps = { default = 100, integer = true, min = 1, max = 1000000 }, width = { default = 72, integer = true, min = 10 },
   height = { default = 12, integer = true, min = 2 }, path = { required = false, type = "string" },
 }
 

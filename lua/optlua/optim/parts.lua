@@ -5,7 +5,7 @@ local parts = {}
 
 local function read_part(item, i)
   if params.is_module(item) then return { module = item } end
-  if type(item) == "table" and type(item[1]) == "string" and params.is_module(item[2]) then
+  if type(item) == "table" and type(item[1]) == "string" and item[1] ~= "" and params.is_module(item[2]) then
     return { name = item[1], module = item[2] }
   end
   return nil, ("part %d of the model is no module and no pair { name, module }"):format(i)

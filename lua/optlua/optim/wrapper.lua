@@ -71,6 +71,7 @@ end
 ---@return optlua.optim.Wrapper
 function wrapper.define(definition)
   local checked, problems = options.collect(definition, fields)
+  if type(definition) == "table" and definition.name == "" then problems[#problems + 1] = "name: a word expected, got \"\"" end
   if #problems > 0 then blame("optim.wrapper: " .. table.concat(problems, "\noptim.wrapper: ")) end
   local self = setmetatable(checked, Wrapper)
   self.hyper, self.class_of = split(self.name, checked.hyper)
@@ -122,13 +123,16 @@ local function read_result(self, result)
   return list
 end
 
--- Parameters that the optimizers leave out; what is not of this library is believed.
+-- Parameters that the optimizers leave out or have twice; what is not of this library is believed.
 local function check_complete(self, entries, list)
   local found = {}
   for _, one in ipairs(list) do
     if not one._groups then return nil end
     for _, group in ipairs(one._groups) do
-      for _, tensor in ipairs(group.params) do found[tensor] = true end
+      for i, tensor in ipairs(group.params) do
+        if found[tensor] then return ("%s: build put the parameter '%s' into two optimizers"):format(self.name, group.names[i]) end
+        found[tensor] = true
+      end
     end
   end
   local left = {}

@@ -52,7 +52,12 @@ end
 ---@param updates integer
 ---@param base? number
 ---@return number
-function Schedule:at(updates, base) return self.fn(updates, base) end
+function Schedule:at(updates, base)
+  if math.type(updates) ~= "integer" or updates < 0 then
+    updates = options.argument("schedule:at", "updates", updates, { required = true, type = "integer", min = 0 })
+  end
+  return self.fn(updates, base)
+end
 
 --- The value of a hyperparameter with this base.
 ---@param updates integer
@@ -150,7 +155,7 @@ end
 function Schedule:preview(opts)
   local chart = require "optlua.chart"
   opts = options.check("schedule:preview", opts, {
-    steps = { default = 100, integer = true, min = 1 }, base = 1.0, width = { default = 72, integer = true, min = 10 },
+    steps = { default = 100, integer = true, min = 1, max = 1000000 }, base = 1.0, width = { default = 72, integer = true, min = 10 },
     height = { default = 12, integer = true, min = 2 }, path = { required = false, type = "string" },
   })
   local line = { name = self.name }

@@ -22,7 +22,9 @@ local function wrap(name, make)
       if args[key] == math.huge or args[key] == -math.huge then fail(key .. ": a finite number expected, got " .. args[key]) end
     end
     local result = make(args, fail)
-    return curve.is(result) and result or curve.new(name, result)
+    if curve.is(result) then return result end
+    if not options.is_callable(result) then fail("what is registered returns a function or a schedule, not a " .. type(result)) end
+    return curve.new(name, result)
   end
 end
 
