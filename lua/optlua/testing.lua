@@ -3,6 +3,8 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local options = require "optlua.options"
 
+local null = require("optlua.config.text").null
+
 local testing = {}
 
 local function text(value)
@@ -55,6 +57,11 @@ end
 ---@param optimizer optlua.optim.Optimizer
 ---@param wanted table<string, string[]>
 function testing.groups_are(optimizer, wanted)
+  if type(optimizer) ~= "table" or not optimizer.groups then blame "testing.groups_are: an optimizer expected" end
+  if type(wanted) ~= "table" then blame("testing.groups_are: groups with names of parameters expected, got a " .. type(wanted)) end
+  for name, names in pairs(wanted) do
+    if type(names) ~= "table" then blame(("testing.groups_are: %s: a list of names expected, got a %s"):format(name, type(names))) end
+  end
   local problems, seen = {}, {}
   for _, group in pairs(optimizer.groups) do
     local names = wanted[group.name]
@@ -75,12 +82,13 @@ end
 --- Trains a spec for some updates and raises unless the loss has fallen: the mean of the last quarter is below that of the
 --- first. Nothing is written.
 ---@param spec optlua.Spec
----@param opts? table steps (default 20) and values of the config
+---@param opts? table steps (default 20; epochs do not limit them unless given here) and values of the config
 ---@return table result as of spec:run
 function testing.loss_falls(spec, opts)
+  if type(spec) ~= "table" or type(spec.extend) ~= "function" then blame("testing.loss_falls: a spec expected, got a " .. type(spec)) end
   local overrides = {}
   for key, value in pairs(opts or {}) do overrides[key] = value end
-  overrides.steps = overrides.steps or 20
+  overrides.steps, overrides.epochs = overrides.steps or 20, overrides.epochs or null
   local losses = {}
   local watched = spec:extend { on_step = function(state) losses[#losses + 1] = state.loss end }
   local result = watched:run(overrides)
@@ -101,6 +109,7 @@ end
 ---@param ... any its arguments
 ---@return any ... what it returns: a spec, most likely
 function testing.load(path, ...)
+  if type(path) ~= "string" then blame("testing.load: a path expected, got a " .. type(path)) end
   local home = path:match "^(.*)/" or "."
   if not package.path:find(home .. "/?.lua;", 1, true) then
     package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(home, home, package.path)
