@@ -269,6 +269,80 @@ describe("the config of a spec builds", function()
   end)
 end)
 
+describe("schedules in a spec", function()
+  -- The rate at the end of each epoch.
+  local function rates(section, more, config)
+    local list = {}
+    local fields = { on_epoch = function(state) list[#list + 1] = state.lr_schedulers:get_last_lr()[1] end,
+      config = { epochs = 4, batch_size = 8, optimizer = { class = "SGD", lr = 1 }, lr_scheduler = section } }
+    for key, value in pairs(more or {}) do fields[key] = value end
+    for key, value in pairs(config or {}) do fields.config[key] = value end
+    make(fields):run()
+    return list
+  end
+
+  it("count epochs where they are told to", function()
+    assert.same({ 1, 0.5, 0.25, 0.125 }, rates { class = "StepLR", step_size = 1, gamma = 0.5, interval = "epoch" })
+    assert.same({ 0.5, 0.125, 0.03125, 0.0078125 }, rates { class = "StepLR", step_size = 1, gamma = 0.5 })
+  end)
+
+  it("lower on a plateau of what is validated, or else of the loss", function()
+    local plateau = { class = "ReduceLROnPlateau", patience = 0, factor = 0.5, threshold = 0 }
+    local still = { train_step = function(state, batch, default) return default(state, batch) * 0 + 1 end }
+    local function flat() return function(output) return output:sum() * 0 + 1 end end
+    assert.same({ 1, 1, 0.5, 0.25 }, rates(plateau, { build_loss = flat }))
+    assert.same({ 1, 1, 0.5, 0.25 }, rates(plateau, { train_step = still.train_step, build_data = function() return line(16) end }))
+    local rises = 0
+    local metric = { update = function() end, reset = function() end, compute = function() rises = rises + 1 return rises end }
+    plateau.mode = "max"
+    assert.same({ 1, 1, 1, 1 }, rates(plateau, { metrics = { height = metric } }))
+    metric.compute = function() return 0 / 0 end
+    assert.same({ 1, 1, 0.5, 0.25 }, rates(plateau, { metrics = { height = metric } }))
+  end)
+end)
+
+describe("what a spec is handed back", function()
+  local function run(more, config)
+    return function()
+      local fields = { config = { epochs = 1, batch_size = 4, optimizer = { class = "SGD", lr = 0.1 } } }
+      for key, value in pairs(more) do fields[key] = value end
+      for key, value in pairs(config or {}) do fields.config[key] = value end
+      return make(fields):run()
+    end
+  end
+  local function gives(value) return function() return value end end
+
+  it("is checked, and named when it is wrong", function()
+    for message, more in pairs {
+      ["build_loss returns a function %(output, target%), not a nil"] = { build_loss = gives(nil) },
+      ["build_loss returns a function %(output, target%), not a number"] = { build_loss = gives(5) },
+      ["build_optimizers returns an optimizer .*, not nil"] = { build_optimizers = gives(nil) },
+      ["build_optimizers returns an optimizer .*, not 5"] = { build_optimizers = gives(5) },
+      ["not another object"] = { build_optimizers = gives { step = print } },
+      ["build_lr_schedulers returns a scheduler, a list of them, or nothing, not a number"] = { build_lr_schedulers = gives(5) },
+      ["param_groups returns a list of groups, not a number"] = { param_groups = gives(5) },
+      ["parameters: .*not a nil"] = { parameters = gives(nil) }, ["none left to train"] = { parameters = gives(function() end) },
+      ["metrics: they have names"] = { metrics = { 5 } }, ["metrics: a needs update"] = { metrics = { a = 5 } },
+      ["metrics: loss is measured anyway"] = { metrics = { loss = optlua.metrics.accuracy() } },
+      ["count of items is a number above 0, not inf"] = { train_step = function(state, batch, default) return default(state, batch), math.huge end },
+      ['cannot be "%.%./x"'] = { name = "../x" }, ['cannot be ""'] = { name = "" }, ['cannot be "a/b"'] = { name = "a/b" },
+    } do fails(message, run(more)) end
+    assert.same({ "weight" }, run({ parameters = function(model) return { { "weight", model.weight } } end })().state.optimizers.groups[1].names)
+    fails("spec:extend: a table expected", function() make():extend(5) end)
+    fails("spec:run: a table of values expected", function() make():run(5) end)
+  end)
+
+  it("fits what the loop reads of the script's config", function()
+    for message, config in pairs {
+      ["log_every: expected an integer at least 1, got 0"] = { log_every = 0 }, ["epochs: expected an integer at least 0"] = { epochs = -1 },
+      ["monitor_mode: expected one of"] = { monitor_mode = "x" }, ["batch_size: expected an integer"] = { batch_size = "many" },
+    } do fails(message, run({}, config)) end
+    local no_validation = { build_data = function() return line(8) end }
+    fails("patience: there is no validation set", run(no_validation, { patience = 1 }))
+    fails("monitor: there is no validation set", run(no_validation, { monitor = "loss" }))
+  end)
+end)
+
 describe("a model that configures its optimizers", function()
   local Pair = nn.class "Pair"
   function Pair:init()

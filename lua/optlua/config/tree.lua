@@ -72,6 +72,12 @@ local function defaults(self, schema, path)
   return values
 end
 
+-- What the script says for a key that is described elsewhere.
+local function check_default(key, value, described)
+  local _, problem = options.value(key, value, options.describe(described))
+  if problem then blame("a config: " .. problem) end
+end
+
 --- Makes a config of a script's table.
 ---@param schema table
 ---@param base? table further keys that are legal, with their defaults
@@ -82,6 +88,7 @@ function Config.new(schema, base)
   for key, value in pairs(base or {}) do self.schema[key] = value end
   for key, value in pairs(schema) do
     local described = base and is_description(base[key]) and not is_description(value)
+    if described then check_default(key, value, base[key]) end
     self.schema[key] = described and setmetatable({ default = value }, { __index = base[key], __name = "arg" }) or value
   end
   self.values = defaults(self, self.schema, {})

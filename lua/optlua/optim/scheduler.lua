@@ -213,6 +213,15 @@ function Scheduler:step(metric)
   self.steps = self.steps + 1
 end
 
+--- Which metrics are better for a schedule that needs one: "min" or "max"; nil where none does.
+---@return string?
+function Scheduler:mode()
+  for _, item in ipairs(self.entries) do
+    local given = item.entry.given
+    if type(given) == "table" and given.advance then return given.mode or "min" end
+  end
+end
+
 -- The state ------------------------------------------------------------------------------------------------
 
 local function key_of(item) return item.group .. "." .. item.hyper end

@@ -43,7 +43,7 @@ end
 
 --- Makes the schedule: it has a `memory`, which `advance(metric)` replaces.
 function plateau.make(args)
-  local self = curve.new("ReduceLROnPlateau", nil, { absolute = true, memory = { bad = 0, cooldown = 0, reductions = 0 } })
+  local self = curve.new("ReduceLROnPlateau", nil, { absolute = true, mode = args.mode, memory = { bad = 0, cooldown = 0, reductions = 0 } })
   self.fn = function(_, base) return reduced(args, base, self.memory.reductions) end
   self.advance = function(metric)
     if type(metric) ~= "number" or metric ~= metric then

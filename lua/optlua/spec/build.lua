@@ -45,6 +45,16 @@ function build.parameters(model_parts)
   return params.iterate(entries)
 end
 
+--- What the script's `parameters` returned, as an iterator: it may be a module or a list too.
+---@param given any
+---@return function
+function build.named(given)
+  local list, problem = params.list(given, 1)
+  if problem then blame("parameters: " .. problem) end
+  if #list == 0 then blame "parameters: there is none left to train" end
+  return params.iterate(list)
+end
+
 --- The groups of parameters; default: those of the config.
 function build.param_groups(_, cfg) return cfg.groups end
 

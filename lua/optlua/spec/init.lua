@@ -45,6 +45,19 @@ local base_config = {
   max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped" },
 }
 
+-- Metrics have names, and what metrics have.
+local function check_metrics(given, problems)
+  for name, metric in pairs(type(given) == "table" and given or {}) do
+    if type(name) ~= "string" then
+      problems[#problems + 1] = ("metrics: they have names: { accuracy = … }, not %s"):format(tostring(name))
+    elseif name == "loss" then
+      problems[#problems + 1] = "metrics: loss is measured anyway; choose another name"
+    elseif type(metric) ~= "table" or not (metric.update and metric.compute and metric.reset) then
+      problems[#problems + 1] = ("metrics: %s needs update, compute and reset"):format(name)
+    end
+  end
+end
+
 local function check_definition(definition)
   if type(definition) ~= "table" then blame("optlua.spec: a table expected, got a " .. type(definition)) end
   local problems = {}
@@ -56,7 +69,12 @@ local function check_definition(definition)
       problems[#problems + 1] = ("%s: a %s expected, got a %s"):format(key, kind, type(definition[key]))
     end
   end
-  if definition.name == nil then problems[#problems + 1] = "name: a word is required" end
+  local name = definition.name
+  if name == nil then problems[#problems + 1] = "name: a word is required" end
+  if type(name) == "string" and (name:find "^%.?$" or name:find "^%." or name:find "[/%c]") then
+    problems[#problems + 1] = ("name: it is that of a folder too, and cannot be %q"):format(name)
+  end
+  check_metrics(definition.metrics, problems)
   if #problems > 0 then blame("optlua.spec: " .. table.concat(problems, "\noptlua.spec: ")) end
 end
 
@@ -117,6 +135,7 @@ end
 ---@param definition table
 ---@return optlua.Spec
 function Spec:extend(definition)
+  if definition ~= nil and type(definition) ~= "table" then blame("spec:extend: a table expected, got a " .. type(definition)) end
   definition = definition or {}
   local own = { name = definition.name or self.name, config = merge(self.config, definition.config or {}) }
   own.metrics = definition.metrics or self.metrics
@@ -133,8 +152,11 @@ end
 local function builtin(self, name)
   if name ~= "build_optimizers" then return build[name] end
   return function(model_parts, cfg)
-    local given = #self._parts.parameters > 0 and self:call("parameters", model_parts, cfg) or model_parts
-    return build.build_optimizers(given, cfg, self:call("param_groups", model_parts, cfg))
+    local given = model_parts
+    if self:replaces "parameters" then given = build.named(self:call("parameters", model_parts, cfg)) end
+    local groups = self:call("param_groups", model_parts, cfg)
+    if groups ~= nil and type(groups) ~= "table" then blame("param_groups returns a list of groups, not a " .. type(groups)) end
+    return build.build_optimizers(given, cfg, groups)
   end
 end
 
@@ -178,6 +200,7 @@ end
 function Spec:run(overrides, opts)
   local run = require "optlua.spec.run"
   opts = options.check("spec:run", opts, { out = { required = false, type = "string" }, quiet = true })
+  if overrides ~= nil and type(overrides) ~= "table" then blame("spec:run: a table of values expected, got a " .. type(overrides)) end
   local config = self:new_config()
   config:merge(overrides or {}, "spec:run")
   return run.train(self, config:finish "spec:run", config, opts)

@@ -16,7 +16,7 @@ local function check_loss(loss, count)
     blame(("train_step returns a loss, a tensor of one element, and how many items it is the mean of; got %s")
       :format(optlua.is_tensor(loss) and "a tensor of " .. loss:numel() or "a " .. type(loss)))
   end
-  if count ~= nil and (type(count) ~= "number" or count <= 0) then
+  if count ~= nil and (type(count) ~= "number" or not (count > 0 and count < math.huge)) then
     blame(("train_step: the count of items is a number above 0, not %s"):format(tostring(count)))
   end
   return count or 1
@@ -228,6 +228,24 @@ local function save_or_stop(state)
   if state.signal then state:stop(("signal %d"):format(state.signal)) end
 end
 
+-- What a schedule is told that waits for a metric: what is monitored, if it is better in the same direction, else the loss. NaN is
+-- worse than anything.
+local function metric_for(state, mode)
+  local value = mode == state.monitor_mode and state.results[state.monitor] or state.results.loss or state.loss
+  if value ~= value then return mode == "max" and -math.huge or math.huge end
+  return value
+end
+
+-- An epoch is over for schedulers that count epochs, or wait for a metric.
+local function step_schedulers(state)
+  if state.manual or state.step == 0 then return end
+  local list = state.lr_schedulers or {}
+  if type(list.step) == "function" then list = { list } end
+  for _, scheduler in pairs(list) do
+    if scheduler.get_last_lr then scheduler:step(metric_for(state, scheduler:mode())) end
+  end
+end
+
 -- One epoch; the last window may be shorter.
 local function run_epoch(state)
   local window, limit = new_window(), state.overfit_batches
@@ -263,6 +281,7 @@ function loop.run(state)
     run_epoch(state)
     if state.signal then break end
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end
+    step_schedulers(state)
     state.spec:callback("on_epoch", state)
     write_notes(state, "epoch")
     print_line(state, ("epoch %2d"):format(state.epoch))

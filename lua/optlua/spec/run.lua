@@ -60,11 +60,18 @@ local function build_optimizers(state)
     if state.optimizers == nil then blame "configure_optimizers returns optimizers, and schedulers if there are some" end
   else
     state.optimizers = spec:call("build_optimizers", state.model_parts, cfg)
-    if state.optimizers == nil then blame "build_optimizers returns an optimizer" end
+    local found = state.optimizers
+    if type(found) ~= "table" or type(found.step) == "function" and not found._groups then
+      blame(("build_optimizers returns an optimizer of this library (one of your own making stands in an optim.wrapper), not %s")
+        :format(type(found) == "table" and "another object" or tostring(found)))
+    end
   end
   state.manual = type(state.optimizers.step) ~= "function"
   if not state.lr_schedulers and not state.manual then
     state.lr_schedulers = spec:call("build_lr_schedulers", state.optimizers, cfg, state.training_steps)
+  end
+  if state.lr_schedulers ~= nil and type(state.lr_schedulers) ~= "table" then
+    blame("build_lr_schedulers returns a scheduler, a list of them, or nothing, not a " .. type(state.lr_schedulers))
   end
   if state.manual and not spec:replaces "train_step" then
     blame "the model makes several optimizers; the spec needs a train_step that makes the updates"
@@ -93,6 +100,12 @@ function run.build(spec, cfg, opts)
     model = first_module(parts), overfit_batches = opts.overfit_batches, accumulate = cfg.accumulate, quiet = opts.quiet,
     limit = opts.limit }
   state.loss_fn = spec:call("build_loss", cfg)
+  if not require("optlua.options").is_callable(state.loss_fn) and not (state.loss_fn == nil and spec:replaces "train_step" and not validation) then
+    blame("build_loss returns a function (output, target), not a " .. type(state.loss_fn))
+  end
+  if not validation and (cfg.patience or cfg.monitor) then
+    blame(("%s: there is no validation set to look at"):format(cfg.patience and "patience" or "monitor"))
+  end
   state.loader = optlua.data.loader(train, { batch_size = cfg.batch_size, shuffle = cfg.shuffle and not opts.overfit_batches,
     seed = cfg.seed })
   state.training_steps = count_steps(state)
