@@ -97,7 +97,11 @@ describe("a spec", function()
         return loss, count
       end
     end
-    fails("the loss is %-?nan at update 2", function() make { train_step = lossy(3) }:run() end)
+    fails("the loss is %-?nan at update 2 %(epoch 1%): the parameters are finite; of their gradients that of '[%w.]+' is the first",
+      function() make { train_step = lossy(3) }:run() end)
+    fails("the loss is %-?nan at update 0 %(epoch 1%): parameter '[%w.]+' is not finite", function()
+      make { on_start = function(state) optlua.no_grad(function() state.model.weight:fill_(0 / 0) end) end }:run()
+    end)
     local result = make { train_step = lossy(3) }:run { optimizer = { nonfinite = "skip" } }
     assert.equal(7, result.steps)
     fails("3 updates in a row were skipped", function()

@@ -27,6 +27,10 @@ local function wrapper_arguments(class, given, legal)
   end
 end
 
+-- The loop of a spec can go back, which an optimizer alone cannot.
+local nonfinite = { default = "error", choices = { "off", "error", "skip", "rollback" },
+  doc = "what happens when a loss or a gradient is not finite" }
+
 local function optimizer_arguments(given)
   local class, problem = classes.resolve(given.class)
   if not class then return nil, problem end
@@ -37,6 +41,7 @@ local function optimizer_arguments(given)
     for name, entry in pairs(class.hyper) do legal[name] = entry end
   end
   for name, entry in pairs(Container.settings) do legal[name] = entry end
+  legal.nonfinite = nonfinite
   return legal, nil, class.doc
 end
 

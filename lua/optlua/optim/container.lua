@@ -231,7 +231,7 @@ end
 ---    not written); default none
 ---   norm_type: 2, or math.huge for the largest absolute value; default 2
 ---   nonfinite: "off"; "error" to raise when a gradient is not finite, as max_norm does too; "skip" to make no
----    update then, and clear the gradients; default "off"
+---    update then, and clear the gradients; default "off". (A spec knows "rollback" besides)
 ---   ema: keeps an average of the weights: average = ema * average + (1 - ema) * weight after each update.
 ---    optimizer:with_ema(fn) calls fn with the averages in the model
 ---   state_dtype: "bfloat16" stores states in half the memory (rounded to nearest); default: as the parameter

@@ -167,8 +167,9 @@ local function freeze(self)
   end
 end
 
---- Wakes the parameters of a group whose update has come.
+--- Wakes the parameters of a group whose update has come; puts them to sleep again where it is to come again.
 function Group:wake()
+  if not self.sleeps then freeze(self) end
   if not self.sleeps or self.clock.updates < self.unfreeze_at then return end
   for _, tensor in ipairs(self.params) do tensor.requires_grad = true end
   self.sleeps = false

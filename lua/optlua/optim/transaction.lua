@@ -54,7 +54,7 @@ local function take(self)
   local norm, problem = prepare(self)
   local groups = self._groups
   if problem then
-    self._skipped = self._skipped + 1
+    self._skipped, self._problem = self._skipped + 1, problem
     for i = 1, #groups do groups[i].handle:zero_grad() end
     return
   end

@@ -70,6 +70,7 @@ function build.build_optimizers(model_parts, cfg, groups)
   local class, problem = classes.resolve(section.class)
   if problem then blame("optimizer: " .. problem) end
   if args.nonfinite == nil then args.nonfinite = "error" end
+  if args.nonfinite == "rollback" then args.nonfinite = "skip" end -- the loop does the rest
   if groups and wrapper.is(class) then
     blame(("the wrapper %s makes groups itself; switch those of the config off: --groups=null, or groups: null in a "
       .. "config file"):format(class.name))

@@ -42,7 +42,9 @@ local base_config = {
   checkpoint_minutes = arg { default = 10.0, above = 0, doc = "minutes between two checkpoints" },
   keep_last = arg { default = 3, integer = true, min = 1, doc = "checkpoints that are kept" },
   tensorboard = arg { default = true, doc = "whether event files for TensorBoard stand beside the other logs" },
-  max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped" },
+  max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped, or gone back from" },
+  rollback_every = arg { default = 100, integer = true, min = 1,
+    doc = "updates between two states that are kept in memory, with optimizer.nonfinite=rollback" },
 }
 
 -- Metrics have names, and what metrics have.

@@ -14,8 +14,10 @@ local function progress(state, config_text)
     validated = state.validated, loss = state.loss, results = state.results, config = config_text }
 end
 
--- The single optimizer and scheduler of a run, or those that the model made, by name.
-local function parts_of(state)
+--- What a run saves: its model and loader, and the single optimizer and scheduler, or those that the model made, by name.
+---@param state optlua.State
+---@return table
+function keeper.parts(state)
   local parts = { model = state.model, loader = state.loader }
   if not state.manual then
     parts.optimizer = state.optimizers
@@ -73,7 +75,7 @@ end
 ---@param state optlua.State
 function keeper.save(state)
   if not state.out or state.saved == state.step then return end
-  local parts = parts_of(state)
+  local parts = keeper.parts(state)
   parts.extra = progress(state, state.config_text)
   local saved, problem = pcall(checkpoint.save, ("%s/step-%08d"):format(place_of(state), state.step), parts)
   state.saved_at = host.clock()
@@ -134,7 +136,7 @@ end
 ---@param path string
 ---@param policy "config"|"checkpoint"|"rebase"
 function keeper.resume(state, path, policy)
-  local parts, wanted = parts_of(state), bases(state.optimizers)
+  local parts, wanted = keeper.parts(state), bases(state.optimizers)
   local extra, differences = checkpoint.load(path, parts, { resume = policy == "rebase" and "rebase" or "config" })
   for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "results" } do state[key] = extra[key] end
   state.results, state.saved = state.results or {}, state.step

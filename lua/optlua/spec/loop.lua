@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local metrics = require "optlua.metrics"
 local keeper = require "optlua.spec.keeper"
+local rollback = require "optlua.spec.rollback"
 
 local clock = require("optlua.core").hidden.clock
 
@@ -22,12 +23,33 @@ local function check_loss(loss, count)
   return count or 1
 end
 
--- A loss that is not finite: an error, or the whole window is dropped.
-local function is_finite(state, value)
-  if value == value and math.abs(value) < math.huge then return true end
-  if state.nonfinite == "skip" then return false end
-  if state.nonfinite == "off" then return true end
-  error(("the loss is %s at update %d (epoch %d)"):format(tostring(value), state.step, state.epoch), 0)
+local function all_finite(tensor) return tensor:isfinite():sum():item() == tensor:numel() end
+
+-- The first parameter that is not finite, or whose gradient of this loss is not, in words. Leaves no gradients.
+local function blame_parameter(state, loss)
+  for name, tensor in state.model:named_parameters() do
+    if not all_finite(tensor) then return (": parameter '%s' is not finite"):format(name) end
+  end
+  local found = ""
+  state.optimizers:zero_grad()
+  if loss.requires_grad then loss:backward() end
+  for name, tensor in state.model:named_parameters() do
+    if tensor.grad and not all_finite(tensor.grad) then
+      found = (": the parameters are finite; of their gradients that of '%s' is the first that is not"):format(name)
+      break
+    end
+  end
+  state.optimizers:zero_grad()
+  return found
+end
+
+-- A loss that is not finite: an error, or the whole window is dropped. Gives what is wrong then.
+local function check_finite(state, loss, value)
+  if value == value and math.abs(value) < math.huge or state.nonfinite == "off" then return nil end
+  local problem = ("the loss is %s at update %d (epoch %d)%s"):format(tostring(value), state.step, state.epoch,
+    blame_parameter(state, loss))
+  if state.nonfinite == "error" then error(problem, 0) end
+  return problem
 end
 
 -- Adds a batch to the window: its gradients, weighted by its count where the window has several.
@@ -36,7 +58,7 @@ local function add_batch(state, window, batch)
   count = check_loss(loss, count)
   local value = loss:item()
   window.batches = window.batches + 1
-  if not is_finite(state, value) then window.bad = true end
+  window.bad = window.bad or check_finite(state, loss, value)
   if window.bad then return end
   if state.accumulate > 1 then loss = loss * count end
   loss:backward()
@@ -97,22 +119,28 @@ local function finish_update(state)
   drop_notes(state)
 end
 
--- The end of a window: an update, unless a loss in it was not finite.
-local function update(state, window)
-  if window.bad then
-    state.optimizers:zero_grad()
-    state.skipped = state.skipped + 1
-    if state.skipped >= state.config.max_skipped then
-      error(("%d updates in a row were skipped for losses or gradients that are not finite"):format(state.skipped), 0)
-    end
-    return
-  end
-  normalise(state, window)
-  local before = state.optimizers._clock.updates
-  state.optimizers:step()
+-- No update is made of a window; too many in a row end the run.
+local function skip(state, problem)
   state.optimizers:zero_grad()
-  if state.optimizers._clock.updates == before and state.nonfinite == "skip" then return update(state, { bad = true }) end
-  state.skipped, state.loss = 0, window.sum / window.count
+  state.skipped = state.skipped + 1
+  if state.skipped >= state.config.max_skipped then
+    error(("%d updates in a row were skipped for losses or gradients that are not finite; the last: %s")
+      :format(state.skipped, problem), 0)
+  end
+  if state.nonfinite == "rollback" then rollback.restore(state, problem) end
+end
+
+-- The end of a window: an update, unless a loss or a gradient in it is not finite. Going back counts until the next state
+-- is kept, or a run could go round in a circle for ever.
+local function update(state, window)
+  if window.bad then return skip(state, window.bad) end
+  normalise(state, window)
+  local before = state.optimizers._skipped
+  state.optimizers:step()
+  if state.optimizers._skipped ~= before then return skip(state, state.optimizers._problem) end
+  state.optimizers:zero_grad()
+  if state.nonfinite ~= "rollback" then state.skipped = 0 end
+  state.loss = window.sum / window.count
   finish_update(state)
 end
 
@@ -224,6 +252,7 @@ end
 -- Between two updates: a checkpoint when it is time, and the end when a signal came.
 local function save_or_stop(state)
   if state.out then keeper.after_update(state) end
+  rollback.after_update(state)
   state.signal = state.signal or state.signalled and state.signalled()
   if state.signal then state:stop(("signal %d"):format(state.signal)) end
 end
@@ -275,6 +304,7 @@ end
 ---@param state optlua.State
 function loop.run(state)
   state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
+  rollback.keep(state)
   state.spec:callback("on_start", state)
   write_notes(state, "start")
   while not is_over(state) do

@@ -52,6 +52,16 @@ local function choose_monitor(state)
   state.monitor_mode = state.config.monitor_mode or (name:find "loss$" and "min" or "max")
 end
 
+-- What happens when a loss or a gradient is not finite: the config says, or the optimizer that the script built.
+local function choose_nonfinite(state)
+  local wanted, own = (state.config.optimizer or {}).nonfinite, rawget(state.optimizers, "_options")
+  state.nonfinite = own and own.nonfinite or "error"
+  if wanted ~= "rollback" then return end
+  if state.manual then blame "nonfinite = rollback: train_step makes the updates itself, and must look after them" end
+  state.nonfinite = wanted
+  state.optimizers._clip.measure, state.optimizers._clip.skip = true, true
+end
+
 -- Optimizers and schedulers: as the spec or the model builds them.
 local function build_optimizers(state)
   local spec, cfg, model = state.spec, state.config, state.model
@@ -76,8 +86,7 @@ local function build_optimizers(state)
   if state.manual and not spec:replaces "train_step" then
     blame "the model makes several optimizers; the spec needs a train_step that makes the updates"
   end
-  local own = rawget(state.optimizers, "_options")
-  state.nonfinite = own and own.nonfinite or "error"
+  choose_nonfinite(state)
 end
 
 --- Builds everything that a run needs.
