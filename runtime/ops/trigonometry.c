@@ -1,6 +1,5 @@
-/* trigonometry: circular and hyperbolic functions. Within 1 ulp, of floats tan, atan
- * and tanh within 3.5, but for
- * the slopes. */
+/* trigonometry: circular and hyperbolic functions. Within 1 ulp, tan, atan and tanh of floats
+ * within 3.5, but for the slopes. */
 #include "ops/unary.h"
 
 #define TIMES(g, x, v)       ((g) * (v))
