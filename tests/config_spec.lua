@@ -249,6 +249,34 @@ describe("config files", function()
     optim.unregister "SplitSpec"
   end)
 
+  it("choose wrappers around wrappers, and classes of groups, in the same words; an argument has one place", function()
+    local function wrapper(name, argument)
+      optim.register(name, optim.wrapper { name = name, extra = true, hyper = { [argument] = { default = "SGD", type = "class" } },
+        build = function(named, args, extra) return args[argument](named, extra) end })
+    end
+    wrapper("OuterSpec", "outer_class")
+    wrapper("MiddleSpec", "inner")
+    wrapper("SameSpec", "inner")
+    local function optimizer(argument, inner)
+      return { "--groups=null", ('--optimizer={"class_path": "%s", "init_args": {"%s": {"class_path": "MiddleSpec", "init_args": %s}}}')
+        :format(argument == "inner" and "SameSpec" or "OuterSpec", argument, inner) }
+    end
+    local deep = '{"inner": {"class_path": "torch.optim.Adam", "init_args": {"betas": [0.5, 0.6]}}}'
+    local values = read(optimizer("outer_class", deep))
+    assert.same({ "OuterSpec", "MiddleSpec", "torch.optim.Adam", 0.5 }, { values.optimizer.class, values.optimizer.outer_class,
+      values.optimizer.inner, values.optimizer.betas[1] })
+    fails('unknown option "momentum"', read, optimizer("outer_class", '{"inner": {"class_path": "Adam", "init_args": {"momentum": 0.5}}}'))
+    fails("inner: is given twice", read, optimizer("inner", deep))
+    fails("init_args: a table expected", read, optimizer("outer_class", "5"))
+    values = read { '--groups.rest={"class_path": "torch.optim.SGD", "init_args": {"momentum": 0.5}}' }
+    assert.same({ "torch.optim.SGD", 0.5 }, { values.groups[2].class, values.groups[2].momentum })
+    values = read { '--groups=[{"name": "all", "match": "*", "class_path": "Lion", "init_args": {"lr": 1}}]' }
+    assert.same({ "Lion", 1 }, { values.groups[1].class, values.groups[1].lr })
+    values = read { "--groups=null", "--optimizer=SameSpec", "--optimizer.inner=SameSpec" } -- around itself
+    assert.equal("SameSpec", values.optimizer.inner)
+    optim.unregister "OuterSpec|MiddleSpec|SameSpec"
+  end)
+
   it("that are wrong say where", function()
     for _, case in ipairs {
       { ".yaml", "epochs: 1\nepochs: 2\n", 'line 2: the key "epochs" stands there twice' },

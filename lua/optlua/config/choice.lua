@@ -4,6 +4,7 @@ local options = require "optlua.options"
 local classes = require "optlua.optim.classes"
 local Container = require "optlua.optim.container"
 local Group = require "optlua.optim.group"
+local text = require "optlua.config.text"
 local wrapper = require "optlua.optim.wrapper"
 
 local choice = {}
@@ -12,14 +13,17 @@ local choice = {}
 local ignored = { capturable = true, differentiable = true, foreach = true, fused = true }
 
 -- The arguments of a wrapper: its own, and where it hands others on those of the classes that it builds.
-local function wrapper_arguments(class, given, legal)
+local function wrapper_arguments(class, given, legal, above)
+  above = above or {}
+  if above[class] then return end -- a wrapper around itself
+  above[class] = true
   for name, entry in pairs(class.hyper) do legal[name] = entry end
   for name, entry in pairs(class.class_of) do
     legal[name] = { required = false, type = "any", is_class = true, doc = entry.doc or "a class, its name, or a wrapper" }
     local inner = classes.resolve(given[name] or entry.default)
     if class.extra and inner then
       if wrapper.is(inner) then
-        wrapper_arguments(inner, given, legal)
+        wrapper_arguments(inner, given, legal, above)
       else
         for key, own in pairs(inner.hyper) do legal[key] = legal[key] or own end
       end
@@ -81,6 +85,9 @@ local kinds = {
 
 local plural = { optimizers = "optimizer", lr_schedulers = "lr_scheduler" }
 
+--- Options of an optimizer that have another default in a spec.
+choice.spec_defaults = { nonfinite = "error" }
+
 --- What a spec tells a schedule where its section does not: how many updates the run has.
 choice.is_length = { total_steps = true, steps = true, T_max = true }
 
@@ -127,6 +134,21 @@ function choice.group_arguments(given, default_class)
   return legal
 end
 
+-- Puts arguments into a section; those of inner classes, written in the same words, too. Each has one name there.
+local function flatten(section, args)
+  if type(args) ~= "table" or args == text.null then return "init_args: a table expected" end
+  for _, key in ipairs(options.names(args)) do
+    local item = args[key]
+    local inner = type(item) == "table" and item.class_path ~= nil
+    if section[key] ~= nil then
+      return ("%s: is given twice, to a class and to one inside it; arguments of nested classes need names of their own"):format(key)
+    end
+    section[key] = inner and item.class_path or item
+    local problem = inner and item.init_args ~= nil and flatten(section, item.init_args)
+    if problem then return problem end
+  end
+end
+
 --- A section in the words of this library: { class = …, arguments }, from a name or from { class_path =, init_args = }. Of
 --- a wrapper's arguments those that are classes may be written so too.
 ---@param value any
@@ -141,13 +163,9 @@ function choice.normalise(value)
   end
   if value.class_path == nil and value.init_args == nil then return section end
   if value.class ~= nil then return nil, "class and class_path stand side by side" end
+  local problem = value.init_args ~= nil and flatten(section, value.init_args)
+  if problem then return nil, problem end
   section.class = value.class_path
-  if value.init_args ~= nil and type(value.init_args) ~= "table" then return nil, "init_args: a table expected" end
-  for key, item in pairs(value.init_args or {}) do
-    local inner = type(item) == "table" and item.class_path ~= nil
-    section[key] = inner and item.class_path or item
-    for name, argument in pairs(inner and item.init_args or {}) do section[name] = argument end
-  end
   return section
 end
 

@@ -73,6 +73,7 @@ local function add_choice(lines, open, name, path, section)
   for _, key in ipairs(options.names(legal)) do
     local option = options.describe(legal[key])
     local value = section[key]
+    if value == nil and open and choice.kind(path) == "optimizer" then value = choice.spec_defaults[key] end
     if value == nil then value = option.default end
     rows[#rows + 1] = describe(name .. "." .. key, option, value, open and choice.is_length[key])
   end
@@ -99,13 +100,26 @@ local function add_unforeseen(config, choices)
   end
 end
 
+-- A row, or several, of at most 100 characters.
+local function add_words(rows, title, words)
+  local line = ""
+  for _, word in ipairs(words) do
+    if #line + #word > 75 then
+      rows[#rows + 1] = { title, line }
+      title, line = "", ""
+    end
+    line = line == "" and word or line .. " " .. word
+  end
+  rows[#rows + 1] = { title, line }
+end
+
 -- The names that can be chosen.
 local function add_names(lines, config)
   local rows = {}
   local names = choice.names()
   for _, kind in ipairs(options.names(names)) do
     if #names[kind] > 0 and (config.open or config.schema[kind] ~= nil) then
-      rows[#rows + 1] = { ("--%s NAME"):format(kind), table.concat(names[kind], " ") }
+      add_words(rows, ("--%s NAME"):format(kind), names[kind])
     end
   end
   add_lines(lines, "what can be chosen by NAME; of a class of your own, the module that returns it (mine for mine.lua):", rows)

@@ -159,7 +159,9 @@ local function read_groups(self, list)
     if type(group) ~= "table" or getmetatable(group) or group == text.null then
       return self:complain("groups[%d]: a table expected, got %s", i, text.write(group))
     end
-    groups[i] = copy(group)
+    local fields, problem = choice.normalise(copy(group))
+    if problem then return self:complain("groups[%d]: %s", i, problem) end
+    groups[i] = fields
   end
   return groups
 end
@@ -173,6 +175,9 @@ local function set_group(self, groups, path, value, source)
   if type(fields) ~= "table" or fields[1] ~= nil or #rest > 1 then
     return self:complain("%s: no such place in a group", name_of(path))
   end
+  local problem
+  fields, problem = choice.normalise(fields)
+  if problem then return self:complain("%s: %s", name_of(path), problem) end
   local group = groups[i]
   local where = "groups." .. tostring(group.name or "group" .. i)
   for key, item in pairs(fields) do

@@ -20,6 +20,15 @@ local function arguments(section)
   return args
 end
 
+-- Arguments of an optimizer.
+local function optimizer_arguments(section)
+  local args = arguments(section)
+  for key, value in pairs(choice.spec_defaults) do
+    if args[key] == nil then args[key] = value end
+  end
+  return args
+end
+
 local function from_section(factory, key)
   return function(cfg)
     local section = cfg[key]
@@ -66,10 +75,9 @@ function build.param_groups(_, cfg) return cfg.groups end
 function build.build_optimizers(model_parts, cfg, groups)
   local section = cfg.optimizer
   if not section then blame "the config has no section optimizer, and the spec no build_optimizers" end
-  local args = arguments(section)
+  local args = optimizer_arguments(section)
   local class, problem = classes.resolve(section.class)
   if problem then blame("optimizer: " .. problem) end
-  if args.nonfinite == nil then args.nonfinite = "error" end
   if args.nonfinite == "rollback" then args.nonfinite = "skip" end -- the loop does the rest
   if groups and wrapper.is(class) then
     blame(("the wrapper %s makes groups itself; switch those of the config off: --groups=null, or groups: null in a "
@@ -138,7 +146,7 @@ end
 
 local function make_optimizer(section, given)
   local class = classes.resolve(section.class)
-  return optim.container(given, class, arguments(section))
+  return optim.container(given, class, optimizer_arguments(section))
 end
 
 --- What a model's `configure_optimizers(self, make)` is handed: `make.optimizers.NAME(params)` and
