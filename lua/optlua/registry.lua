@@ -25,7 +25,9 @@ function Registry:lookup(name)
   return item
 end
 
---- Adds a thing. A name can be taken once.
+local renewing = false -- while a script that has run already runs again
+
+--- Adds a thing. A name can be taken once; within `renew`, what was added may be added anew.
 ---@param name string
 ---@param item any
 ---@return string? problem
@@ -33,7 +35,7 @@ function Registry:add(name, item)
   if type(name) ~= "string" or not name:find "^%a[%w_.]*$" then
     return ("the name of a registered %s is a word, not %s"):format(self.kind, tostring(name))
   end
-  if self:lookup(name) ~= nil then return ("%s is already a registered %s"):format(name, self.kind) end
+  if self:lookup(name) ~= nil and not (renewing and self.items[name] ~= nil) then return ("%s is already a registered %s"):format(name, self.kind) end
   self.items[name] = item
 end
 
@@ -54,4 +56,14 @@ function Registry:names()
   return names
 end
 
-return { new = new }
+--- Calls fn, which may add again what has been added; whatever it raises comes back.
+---@param fn function
+---@return boolean ok, any ... as of pcall
+local function renew(fn, ...)
+  renewing = true
+  local results = table.pack(pcall(fn, ...))
+  renewing = false
+  return table.unpack(results, 1, results.n)
+end
+
+return { new = new, renew = renew }

@@ -2,12 +2,17 @@
 --
 -- Hyperparameters, values of groups, the schedule and max_norm can change; what else differs is named and left. A file that
 -- cannot be read is reported, and the run goes on as it was.
-local command = require "optlua.config.command"
+local optlua = require "optlua"
 local build = require "optlua.spec.build"
+local classes = require "optlua.optim.classes"
+local command = require "optlua.config.command"
+local curve = require "optlua.schedule.curve"
 local hyper = require "optlua.optim.hyper"
 local options = require "optlua.options"
 local optim = require "optlua.optim"
+local registry = require "optlua.registry"
 local text = require "optlua.config.text"
+local wrapper = require "optlua.optim.wrapper"
 
 local clock = require("optlua.core").hidden.clock
 
@@ -15,29 +20,54 @@ local INTERVAL = 1 -- seconds between two looks at the files
 
 local reload = {}
 
--- The config of the script and its files as they are now.
-local function read_again(spec, words, kinds)
+-- Runs the script again; what it registers it may register anew, and the numbers of the run stay those that they would be.
+local function run_again(spec, words)
   local path = (_G.arg or {})[0]
   local chunk, problem = loadfile(path, "t")
   if not chunk then error(problem, 0) end
-  local again = chunk(table.unpack(words))
+  local random = optlua.get_rng_state()
+  local ok, again = registry.renew(chunk, table.unpack(words))
+  optlua.set_rng_state(random)
+  if not ok then error(again, 0) end
   if getmetatable(again) ~= getmetatable(spec) then error(path .. " returns no spec any more", 0) end
-  local config = again:new_config()
+  return again
+end
+
+-- The config of the script and its files as they are now.
+local function read_again(spec, words, kinds)
+  local config = run_again(spec, words):new_config()
   local _, problems = command.read(words, config, kinds)
   for _, one in ipairs(problems) do config:complain("%s", one) end
   return config:finish(spec.name)
 end
 
-local function group_section(cfg, name)
-  for _, group in ipairs(cfg.groups or {}) do
+-- Functions are made anew each time and count as the same.
+local function same(a, b) return text.write(a == nil and text.null or a) == text.write(b == nil and text.null or b) end
+
+local function keys_of(a, b)
+  local keys = {}
+  for key in pairs(a or {}) do keys[key] = true end
+  for key in pairs(b or {}) do keys[key] = true end
+  return options.names(keys)
+end
+
+-- What differs and cannot be changed in a run is noted in plan.left, a change in plan.changes.
+local function leave(plan, name) plan.left[#plan.left + 1] = name end
+
+local function change(plan, line, apply) plan.changes[#plan.changes + 1] = { line, apply } end
+
+-- Hyperparameters ---------------------------------------------------------------------------------------------
+
+-- The section of a group by its name; where the config has no groups, one for all.
+local function own_section(cfg, name)
+  if not cfg.groups then return {} end
+  for _, group in ipairs(cfg.groups) do
     if group.name == name then return group end
   end
-  return {}
 end
 
 -- The base of a hyperparameter of a group as a config has it; nil where it leaves it to the class.
-local function base_of(cfg, group, name)
-  local own = group_section(cfg, group.name)
+local function base_of(cfg, own, name)
   local value = own[name]
   if value == nil and not own.class then value = (cfg.optimizer or {})[name] end
   if type(value) ~= "number" then return value end
@@ -45,80 +75,158 @@ local function base_of(cfg, group, name)
   return value * scale
 end
 
-local function same(a, b) return text.write(a == nil and text.null or a) == text.write(b == nil and text.null or b) end
+-- Checks a value; it is assigned when everything has been checked.
+local function plan_value(plan, group, name, new)
+  local option, value = group.class.hyper[name], new
+  if value == nil then value = option.default end
+  local checked, problem = hyper.value(name, value, option)
+  if problem then error(("group '%s': %s"):format(group.name, problem), 0) end
+  change(plan, ("%s of group %s: %s, was %s"):format(name, group.name, hyper.text(checked), hyper.text(group.base[name])),
+    function() group:assign(name, value) end)
+end
 
--- Which hyperparameters change: checked, but not yet assigned.
-local function plan_values(state, cfg, changes)
-  for _, group in ipairs(state.optimizers._groups) do
-    for _, name in ipairs(group.class.hyper_names) do
-      local old, new = base_of(state.config, group, name), base_of(cfg, group, name)
-      if not same(old, new) then
-        local value = new
-        if value == nil then value = group.class.hyper[name].default end
-        local checked, problem = hyper.value(name, value, group.class.hyper[name])
-        if problem then error(("group '%s': %s"):format(group.name, problem), 0) end
-        changes[#changes + 1] = { ("%s of group %s: %s, was %s"):format(name, group.name, hyper.text(checked),
-          hyper.text(group.base[name])), function() group:assign(name, value) end }
-      end
+local function plan_values(plan, optimizer, was, now)
+  for _, group in ipairs(optimizer._groups) do
+    local old, new = own_section(was, group.name), own_section(now, group.name)
+    for _, name in ipairs(old and new and group.class.hyper_names or {}) do
+      local value = base_of(now, new, name)
+      if not same(base_of(was, old, name), value) then plan_value(plan, group, name, value) end
     end
   end
 end
 
-local function plan_clip(state, cfg, changes)
-  local old, new = (state.config.optimizer or {}).max_norm, (cfg.optimizer or {}).max_norm
-  if same(old, new) or not new then return end
-  changes[#changes + 1] = { ("max_norm: %s, was %s"):format(new, tostring(old)), function()
-    state.optimizers._clip.max_norm, state.optimizers._clip.measure = new, true
-  end }
-end
-
-local function prints_of(section, steps)
-  if not section then return "none" end
-  local made = require("optlua.schedule.curve").of("lr_scheduler", build.schedule(section, steps))
-  return text.write((made:fingerprint()))
-end
-
-local function plan_schedule(state, cfg, changes)
-  local steps = state.training_steps
-  if prints_of(state.config.lr_scheduler, steps) == prints_of(cfg.lr_scheduler, steps) then return end
-  local section = cfg.lr_scheduler
-  local made = section and build.schedule(section, steps) or function() return 1 end
-  changes[#changes + 1] = { "lr_scheduler: another schedule", function() optim.lr_scheduler(state.optimizers, made) end }
-end
-
-local taken = { optimizer = true, groups = true, lr_scheduler = true }
-
--- What differs and cannot be changed in a run.
-local function left_alone(state, cfg)
-  local names = {}
-  for _, name in ipairs(options.names(cfg)) do
-    if not taken[name] and not same(rawget(state.config, name), rawget(cfg, name)) then names[#names + 1] = name end
+-- The names of all hyperparameters of an optimizer, and of what scales them.
+local function movable(optimizer)
+  local names = { lr_scale = true, wd_scale = true }
+  for _, group in ipairs(optimizer._groups) do
+    for _, name in ipairs(group.class.hyper_names) do names[name] = true end
   end
-  if not same((state.config.optimizer or {}).class, (cfg.optimizer or {}).class) then names[#names + 1] = "optimizer.class" end
   return names
 end
 
+local function plan_clip(plan, optimizer, new)
+  local clip = optimizer._clip
+  change(plan, ("max_norm: %s, was %s"):format(tostring(new or "none"), tostring(clip.max_norm or "none")), function()
+    clip.max_norm, clip.measure = new, clip.measure or new ~= nil
+  end)
+end
+
+-- A wrapper makes groups of its arguments as it likes.
+local function is_wrapped(section) return section and wrapper.is((classes.resolve(section.class))) end
+
+-- Keys of a section that are no hyperparameters: max_norm changes, others are left.
+local function plan_section(plan, optimizer, prefix, was, now)
+  local moves, wrapped = movable(optimizer), is_wrapped(was)
+  for _, key in ipairs(keys_of(was, now)) do
+    if not same((was or {})[key], (now or {})[key]) then
+      if key == "max_norm" then plan_clip(plan, optimizer, now and now[key])
+      elseif wrapped or not moves[key] then leave(plan, prefix .. key) end
+    end
+  end
+end
+
+local function plan_groups(plan, optimizer, was, now)
+  local old, new = was.groups or {}, now.groups or {}
+  local moves = movable(optimizer)
+  for i = 1, math.max(#old, #new) do
+    if not (old[i] and new[i]) or old[i].name ~= new[i].name then return leave(plan, "groups") end
+    for _, key in ipairs(keys_of(old[i], new[i])) do
+      if not moves[key] and not same(old[i][key], new[i][key]) then leave(plan, ("groups.%s.%s"):format(old[i].name, key)) end
+    end
+  end
+end
+
+-- Schedules ---------------------------------------------------------------------------------------------------
+
+-- The same section, or one that gives the same values.
+local function same_schedule(was, now, steps)
+  if same(was, now) and (not was or type(was.class) == "string") then return true end
+  if not was or not now or was.interval ~= now.interval then return false end
+  local prints = {}
+  for i, section in ipairs { was, now } do
+    local built = build.schedule(section, steps)
+    local ok, made = pcall(curve.of, "lr_scheduler", built)
+    if not ok then return false end
+    prints[i] = text.write((made:fingerprint()))
+  end
+  return prints[1] == prints[2]
+end
+
+local function plan_schedule(plan, state, optimizer, name, was, now, keep)
+  if same_schedule(was, now, state.training_steps) then return end
+  local made = now and build.schedule(now, state.training_steps) or function() return 1 end
+  change(plan, name .. ": another schedule", function()
+    keep(optim.lr_scheduler(optimizer, made, { interval = now and now.interval }))
+  end)
+end
+
+-- A run with one optimizer, and one with several, each with a section of its own.
+local function plan_single(plan, state, was, now)
+  local optimizer = state.optimizers
+  if type(optimizer._groups) ~= "table" then return leave(plan, "optimizer") end
+  plan_section(plan, optimizer, "optimizer.", was.optimizer, now.optimizer)
+  if not is_wrapped(was.optimizer) then plan_values(plan, optimizer, was, now) end
+  plan_groups(plan, optimizer, was, now)
+  plan_schedule(plan, state, optimizer, "lr_scheduler", was.lr_scheduler, now.lr_scheduler,
+    function(made) state.lr_schedulers = made end)
+end
+
+local function plan_several(plan, state, was, now)
+  for _, name in ipairs(keys_of(was.optimizers, now.optimizers)) do
+    local old, new, optimizer = (was.optimizers or {})[name], (now.optimizers or {})[name], state.optimizers[name]
+    if old and new and optimizer and optimizer._groups then
+      plan_section(plan, optimizer, ("optimizers.%s."):format(name), old, new)
+      if not is_wrapped(old) then plan_values(plan, optimizer, { optimizer = old }, { optimizer = new }) end
+    elseif not same(old, new) then
+      leave(plan, "optimizers." .. name)
+    end
+  end
+  for _, name in ipairs(keys_of(was.lr_schedulers, now.lr_schedulers)) do
+    local old, new = (was.lr_schedulers or {})[name], (now.lr_schedulers or {})[name]
+    if state.optimizers[name] and (state.lr_schedulers or {})[name] then
+      plan_schedule(plan, state, state.optimizers[name], "lr_schedulers." .. name, old, new,
+        function(made) state.lr_schedulers[name] = made end)
+    elseif not same(old, new) then
+      leave(plan, "lr_schedulers." .. name)
+    end
+  end
+end
+
+-- Taking over -------------------------------------------------------------------------------------------------
+
+local taken = { optimizer = true, groups = true, lr_scheduler = true, optimizers = true, lr_schedulers = true }
+
+-- Everything that differs.
+local function plan_all(state, was, now)
+  local plan = { changes = {}, left = {} }
+  for _, name in ipairs(keys_of(was, now)) do
+    if not taken[name] and not same(rawget(was, name), rawget(now, name)) then leave(plan, name) end
+  end
+  if state.manual then plan_several(plan, state, was, now) else plan_single(plan, state, was, now) end
+  return plan
+end
+
 local function report(state, line)
+  if not utf8.len(line) then line = line:gsub("[\x80-\xff]", "?") end
   io.write("reload: ", line, "\n"):flush()
   state.log_file:write { event = "reload", step = state.step, change = line }
 end
 
 -- Reads, plans, and then changes; nothing is changed where something is wrong.
 local function take_over(state, spec, words, kinds)
-  local changes, cfg, left = {}, nil, nil
-  local ok, problem = pcall(function()
+  local cfg
+  local ok, plan = pcall(function()
     cfg = read_again(spec, words, kinds)
-    left = left_alone(state, cfg)
-    plan_values(state, cfg, changes)
-    plan_clip(state, cfg, changes)
-    plan_schedule(state, cfg, changes)
+    return plan_all(state, state.reloaded or state.config, cfg)
   end)
-  if not ok then return report(state, ("%s; the run goes on as it was"):format(tostring(problem))) end
-  for _, change in ipairs(changes) do
-    change[2]()
-    report(state, change[1])
+  if not ok then return report(state, ("%s; the run goes on as it was"):format(tostring(plan))) end
+  for _, item in ipairs(plan.changes) do
+    local made, problem = pcall(item[2])
+    report(state, made and item[1] or ("%s: %s; it stays as it was"):format(item[1], tostring(problem)))
   end
-  for _, name in ipairs(left) do report(state, name .. " has changed too; that takes a new run") end
+  for _, name in ipairs(plan.left) do report(state, name .. " has changed too; that takes a new run") end
+  if #plan.changes + #plan.left == 0 then report(state, "nothing has changed") end
+  state.reloaded = cfg
   for name in pairs(taken) do rawset(state.config, name, rawget(cfg, name)) end
 end
 
@@ -165,7 +273,7 @@ function reload.prepare(spec, words, given, kinds)
   end
   return function(state)
     state.reload = function()
-      if is_changed() and not state.manual then take_over(state, spec, words, kinds) end
+      if is_changed() then take_over(state, spec, words, kinds) end
     end
   end
 end
