@@ -44,6 +44,9 @@ end
 -- Functions are made anew each time and count as the same.
 local function same(a, b) return text.write(a == nil and text.null or a) == text.write(b == nil and text.null or b) end
 
+-- Configs raise for keys that are not there.
+local function at(section, key) return section and rawget(section, key) end
+
 local function keys_of(a, b)
   local keys = {}
   for key in pairs(a or {}) do keys[key] = true end
@@ -60,18 +63,18 @@ local function change(plan, line, apply) plan.changes[#plan.changes + 1] = { lin
 
 -- The section of a group by its name; where the config has no groups, one for all.
 local function own_section(cfg, name)
-  if not cfg.groups then return {} end
+  if not at(cfg, "groups") then return {} end
   for _, group in ipairs(cfg.groups) do
-    if group.name == name then return group end
+    if at(group, "name") == name then return group end
   end
 end
 
 -- The base of a hyperparameter of a group as a config has it; nil where it leaves it to the class.
 local function base_of(cfg, own, name)
-  local value = own[name]
-  if value == nil and not own.class then value = (cfg.optimizer or {})[name] end
+  local value = at(own, name)
+  if value == nil and not at(own, "class") then value = at(at(cfg, "optimizer"), name) end
   if type(value) ~= "number" then return value end
-  local scale = name == "lr" and own.lr_scale or name == "weight_decay" and own.wd_scale or 1
+  local scale = name == "lr" and at(own, "lr_scale") or name == "weight_decay" and at(own, "wd_scale") or 1
   return value * scale
 end
 
@@ -112,26 +115,26 @@ local function plan_clip(plan, optimizer, new)
 end
 
 -- A wrapper makes groups of its arguments as it likes.
-local function is_wrapped(section) return section and wrapper.is((classes.resolve(section.class))) end
+local function is_wrapped(section) return section and wrapper.is((classes.resolve(at(section, "class")))) end
 
 -- Keys of a section that are no hyperparameters: max_norm changes, others are left.
 local function plan_section(plan, optimizer, prefix, was, now)
   local moves, wrapped = movable(optimizer), is_wrapped(was)
   for _, key in ipairs(keys_of(was, now)) do
-    if not same((was or {})[key], (now or {})[key]) then
-      if key == "max_norm" then plan_clip(plan, optimizer, now and now[key])
+    if not same(at(was, key), at(now, key)) then
+      if key == "max_norm" then plan_clip(plan, optimizer, at(now, key))
       elseif wrapped or not moves[key] then leave(plan, prefix .. key) end
     end
   end
 end
 
 local function plan_groups(plan, optimizer, was, now)
-  local old, new = was.groups or {}, now.groups or {}
+  local old, new = at(was, "groups") or {}, at(now, "groups") or {}
   local moves = movable(optimizer)
   for i = 1, math.max(#old, #new) do
-    if not (old[i] and new[i]) or old[i].name ~= new[i].name then return leave(plan, "groups") end
+    if not (old[i] and new[i]) or at(old[i], "name") ~= at(new[i], "name") then return leave(plan, "groups") end
     for _, key in ipairs(keys_of(old[i], new[i])) do
-      if not moves[key] and not same(old[i][key], new[i][key]) then leave(plan, ("groups.%s.%s"):format(old[i].name, key)) end
+      if not moves[key] and not same(at(old[i], key), at(new[i], key)) then leave(plan, ("groups.%s.%s"):format(old[i].name, key)) end
     end
   end
 end
@@ -140,8 +143,8 @@ end
 
 -- The same section, or one that gives the same values.
 local function same_schedule(was, now, steps)
-  if same(was, now) and (not was or type(was.class) == "string") then return true end
-  if not was or not now or was.interval ~= now.interval then return false end
+  if same(was, now) and (not was or type(at(was, "class")) == "string") then return true end
+  if not was or not now or at(was, "interval") ~= at(now, "interval") then return false end
   local prints = {}
   for i, section in ipairs { was, now } do
     local built = build.schedule(section, steps)
@@ -156,7 +159,7 @@ local function plan_schedule(plan, state, optimizer, name, was, now, keep)
   if same_schedule(was, now, state.training_steps) then return end
   local made = now and build.schedule(now, state.training_steps) or function() return 1 end
   change(plan, name .. ": another schedule", function()
-    keep(optim.lr_scheduler(optimizer, made, { interval = now and now.interval }))
+    keep(optim.lr_scheduler(optimizer, made, { interval = at(now, "interval") }))
   end)
 end
 
@@ -164,16 +167,16 @@ end
 local function plan_single(plan, state, was, now)
   local optimizer = state.optimizers
   if type(optimizer._groups) ~= "table" then return leave(plan, "optimizer") end
-  plan_section(plan, optimizer, "optimizer.", was.optimizer, now.optimizer)
-  if not is_wrapped(was.optimizer) then plan_values(plan, optimizer, was, now) end
+  plan_section(plan, optimizer, "optimizer.", at(was, "optimizer"), at(now, "optimizer"))
+  if not is_wrapped(at(was, "optimizer")) then plan_values(plan, optimizer, was, now) end
   plan_groups(plan, optimizer, was, now)
-  plan_schedule(plan, state, optimizer, "lr_scheduler", was.lr_scheduler, now.lr_scheduler,
+  plan_schedule(plan, state, optimizer, "lr_scheduler", at(was, "lr_scheduler"), at(now, "lr_scheduler"),
     function(made) state.lr_schedulers = made end)
 end
 
 local function plan_several(plan, state, was, now)
-  for _, name in ipairs(keys_of(was.optimizers, now.optimizers)) do
-    local old, new, optimizer = (was.optimizers or {})[name], (now.optimizers or {})[name], state.optimizers[name]
+  for _, name in ipairs(keys_of(at(was, "optimizers"), at(now, "optimizers"))) do
+    local old, new, optimizer = at(at(was, "optimizers"), name), at(at(now, "optimizers"), name), state.optimizers[name]
     if old and new and optimizer and optimizer._groups then
       plan_section(plan, optimizer, ("optimizers.%s."):format(name), old, new)
       if not is_wrapped(old) then plan_values(plan, optimizer, { optimizer = old }, { optimizer = new }) end
@@ -181,8 +184,8 @@ local function plan_several(plan, state, was, now)
       leave(plan, "optimizers." .. name)
     end
   end
-  for _, name in ipairs(keys_of(was.lr_schedulers, now.lr_schedulers)) do
-    local old, new = (was.lr_schedulers or {})[name], (now.lr_schedulers or {})[name]
+  for _, name in ipairs(keys_of(at(was, "lr_schedulers"), at(now, "lr_schedulers"))) do
+    local old, new = at(at(was, "lr_schedulers"), name), at(at(now, "lr_schedulers"), name)
     if state.optimizers[name] and (state.lr_schedulers or {})[name] then
       plan_schedule(plan, state, state.optimizers[name], "lr_schedulers." .. name, old, new,
         function(made) state.lr_schedulers[name] = made end)
