@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/node.h"
 #include "base/local.h"
 #include "base/memory.h"
@@ -224,12 +225,23 @@ static ol_status run_node_hooks(ol_error *error, ol_node *node, bool *any) {
   return OL_OK;
 }
 
+/* Looks at what reaches a node, and at what it made of that. */
+static ol_status watch(ol_error *error, const ol_node *node, const room *r) {
+  const char *name = ol_node_name(node);
+  for (int i = 0; i < OL_MAX_OUTPUTS; i++)
+    OL_TRY(ol_watch_gradient(error, node->grad[i], name, node->place, -1));
+  for (int i = 0; i < node->inputs; i++)
+    OL_TRY(ol_watch_gradient(error, r->grad[i], name, node->place, i));
+  return OL_OK;
+}
+
 static ol_status visit_node(ol_error *error, ol_node *node, const room *r) {
   bool any = false;
   OL_TRY(run_node_hooks(error, node, &any));
   for (int i = 0; i < node->inputs; i++) r->grad[i] = NULL;
   ol_status status = any ? ol_node_check(error, node) : OL_OK;
   if (status == OL_OK && any) status = call_backward(error, node, r);
+  if (status == OL_OK && any && ol_watching()) status = watch(error, node, r);
   for (int i = 0; i < node->inputs; i++) {
     if (status == OL_OK && (node->edge[i].node || node->edge[i].leaf))
       status = deliver(error, node, i, r->grad[i]);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "autograd/anomaly.h"
 #include "base/memory.h"
 
 const char *ol_node_name(const ol_node *node) {
@@ -43,6 +44,7 @@ static void destroy(ol_object *object) {
     ol_release(self->hook[i]);
   }
   ol_release(self->function);
+  ol_free(self->place);
   ol_free(self);
 }
 
@@ -60,8 +62,12 @@ ol_status ol_node_new(ol_error *error, int inputs, int saved, int params, int it
   self->edge = (ol_edge *)(self + 1);
   self->saved = (ol_saved *)(self->edge + inputs);
   self->arg = (ol_value *)(self->saved + saved);
-  *out = self;
-  return OL_OK;
+  ol_status status = ol_keep_place(error, &self->place);
+  if (status != OL_OK)
+    ol_release(self);
+  else
+    *out = self;
+  return status;
 }
 
 void ol_node_connect(ol_node *node, int i, ol_tensor *tensor) {

@@ -35,6 +35,7 @@ typedef struct ol_node {
   ol_tensor *kept[OL_MAX_KEPT];
   ol_tensor *grad[OL_MAX_OUTPUTS]; /* during backward: sums of contributions */
   ol_hook *hook[OL_MAX_OUTPUTS];
+  char *place; /* where the script called it, of what is watched (see anomaly.h), or NULL */
 } ol_node;
 
 /* The name of the op or function. */

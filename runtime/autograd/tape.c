@@ -1,6 +1,7 @@
 /* tape: applies ops and records them. */
 #include "autograd/tape.h"
 
+#include "autograd/anomaly.h"
 #include "autograd/node.h"
 #include "base/local.h"
 
@@ -183,6 +184,7 @@ ol_status ol_apply(ol_error *error, const ol_op *op, ol_call *call) {
   if (recording && op->backward) s = survey_call(call);
   call->recording = s.needs;
   ol_status status = s.needs ? apply_recorded(error, call, &s) : op->forward(error, call);
+  if (status == OL_OK && ol_watching()) status = ol_watch_forward(error, call);
   drop_kept(call);
   if (status != OL_OK) drop_outputs(call);
   return status;

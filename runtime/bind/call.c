@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "bind/args.h"
 #include "bind/collector.h"
@@ -64,6 +65,7 @@ void ol_push_slots(lua_State *L, const ol_op *op) {
 int ol_apply_args(lua_State *L, ol_args *args, int slot) {
   ol_error error;
   int outputs = outputs_of(args->call.op);
+  if (ol_watching()) ol_note_place(L);
   ol_check(L, apply(&error, L, args), &error);
   while (outputs > 1 && !args->call.out[outputs - 1]) outputs--; /* max without a dimension */
   for (int i = 0; i < outputs; i++) take_result(L, args, slot + i, args->call.out[i]);

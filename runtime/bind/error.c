@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/anomaly.h"
 #include "bind/native.h"
 #include "bind/tensor.h"
 
@@ -17,18 +18,32 @@ static const char kept = 'e'; /* its address is the key of the error of a script
  * messages of failed allocations use it too. */
 static char library[PATH_MAX];
 
+/* Finds the script's line: of the innermost function that is not the library's. */
+static bool find_place(lua_State *L, lua_Debug *place) {
+  size_t length = strlen(library);
+  for (int level = 1; length && lua_getstack(L, level, place); level++) {
+    lua_getinfo(L, "Sl", place);
+    if (place->currentline > 0 && strncmp(place->source, library, length) != 0) return true;
+  }
+  return false;
+}
+
+void ol_note_place(lua_State *L) {
+  lua_Debug place;
+  char text[OL_PLACE_TEXT] = "an unknown line";
+  if (find_place(L, &place))
+    snprintf(text, sizeof text, "%s:%d", place.short_src, place.currentline);
+  ol_set_place(text);
+}
+
 /* Pushes "FILE:LINE: " of the script: of the innermost function that is not the library's; where
  * there is none, of whoever called the C function. */
 static void push_place(lua_State *L) {
   lua_Debug place;
-  size_t length = strlen(library);
-  for (int level = 1; length && lua_getstack(L, level, &place); level++) {
-    lua_getinfo(L, "Sl", &place);
-    if (place.currentline <= 0 || strncmp(place.source, library, length) == 0) continue;
+  if (find_place(L, &place))
     lua_pushfstring(L, "%s:%d: ", place.short_src, place.currentline);
-    return;
-  }
-  luaL_where(L, 1);
+  else
+    luaL_where(L, 1);
 }
 
 int ol_throw(lua_State *L, const char *format, ...) {

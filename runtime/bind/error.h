@@ -26,6 +26,9 @@ ol_status ol_keep_error(lua_State *L, ol_error *error);
 /* Makes the place where that error is kept; once for each Lua state. */
 void ol_open_error(lua_State *L);
 
+/* Says to the tape where the script is, for detect_anomaly. */
+void ol_note_place(lua_State *L);
+
 /* What the value at index is, in words: "number", "no value", "released tensor". */
 const char *ol_type_text(lua_State *L, int index);
 

@@ -8,6 +8,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "bind/error.h"
@@ -259,6 +260,7 @@ static void record_call(lua_State *L, const char *name, int count, int first) {
     needs |= tensor && tensor->requires_grad;
   }
   if (needs && ol_recording()) {
+    if (ol_watching()) ol_note_place(L);
     push_call(L, count + 1);
     lua_Integer number = ol_remember(L);
     keep_call(L, count, first, outputs);

@@ -1,4 +1,4 @@
-/* mode: whether ops are recorded, for the time of a function.
+/* mode: whether ops are recorded, and watched, for the time of a function.
  *
  * The mode belongs to the chain of coroutines that run. A coroutine that yields from inside no_grad
  * gives its resumer the resumer's mode back, and finds its own again when it is resumed; one that
@@ -7,14 +7,27 @@
  * the function is simply called, and a value that is closed on the way out restores the mode. */
 #include <lauxlib.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "bind/error.h"
 #include "bind/mode.h"
 #include "bind/native.h"
 
+/* A mode is a set of these. */
+enum { RECORDING = 1, WATCHING = 2 };
+
+static int read_mode(void) {
+  return (ol_recording() ? RECORDING : 0) | (ol_watching() ? WATCHING : 0);
+}
+
+static void set_mode(int mode) {
+  ol_set_recording(mode & RECORDING);
+  ol_set_watching(mode & WATCHING);
+}
+
 /* __close of the guard, which holds the mode to go back to. */
 static int restore(lua_State *L) {
-  ol_set_recording(lua_toboolean(L, lua_upvalueindex(1)));
+  set_mode((int)lua_tointeger(L, lua_upvalueindex(1)));
   return 0;
 }
 
@@ -22,18 +35,18 @@ static int restore(lua_State *L) {
 static void push_guard(lua_State *L) {
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushboolean(L, ol_recording());
+  lua_pushinteger(L, read_mode());
   lua_pushcclosure(L, restore, 1);
   lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
 }
 
 /* Calls the function at index 1 with what lies above it. */
-static int call_plain(lua_State *L, bool mode) {
+static int call_plain(lua_State *L, int mode) {
   push_guard(L);
   lua_insert(L, 1);
   lua_toclose(L, 1);
-  ol_set_recording(mode);
+  set_mode(mode);
   lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
   return lua_gettop(L) - 1;
 }
@@ -65,13 +78,13 @@ static lua_State *push_inner(lua_State *L) {
 static int drive(lua_State *L, int status, lua_KContext mode) {
   lua_State *inner = lua_tothread(L, 1);
   int count = lua_gettop(L) - 2;
-  bool outer = ol_recording();
+  int outer = read_mode();
   (void)status;
   if (!lua_checkstack(inner, count)) return ol_throw(L, "too many arguments");
   lua_xmove(L, inner, count);
-  ol_set_recording(mode);
+  set_mode((int)mode);
   int result = lua_resume(inner, L, count, &count);
-  ol_set_recording(outer);
+  set_mode(outer);
   if (result != LUA_OK && result != LUA_YIELD) {
     lua_resetthread(inner);
     lua_xmove(inner, L, 1);
@@ -82,7 +95,7 @@ static int drive(lua_State *L, int status, lua_KContext mode) {
   return result == LUA_YIELD ? lua_yieldk(L, count, mode, drive) : count;
 }
 
-static int call_in_mode(lua_State *L, bool mode) {
+static int call_in_mode(lua_State *L, int mode) {
   const ol_op *op = lua_touserdata(L, lua_upvalueindex(1));
   if (lua_type(L, 1) != LUA_TFUNCTION && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
     return ol_throw(L, "%s: argument 1 (fn): function expected, got %s", op->name,
@@ -102,9 +115,11 @@ static int call_in_mode(lua_State *L, bool mode) {
   return drive(L, LUA_OK, mode);
 }
 
-static int no_grad(lua_State *L) { return call_in_mode(L, false); }
+static int no_grad(lua_State *L) { return call_in_mode(L, read_mode() & ~RECORDING); }
 
-static int enable_grad(lua_State *L) { return call_in_mode(L, true); }
+static int enable_grad(lua_State *L) { return call_in_mode(L, read_mode() | RECORDING); }
+
+static int detect_anomaly(lua_State *L) { return call_in_mode(L, read_mode() | WATCHING); }
 
 static int is_grad_enabled(lua_State *L) {
   lua_pushboolean(L, ol_recording());
@@ -139,6 +154,19 @@ static const ol_native natives[] = {
       .param = { FUNCTION },
       .flags = OL_OP_FUNCTION },
     enable_grad },
+  { { .name = "detect_anomaly",
+      .doc = "Calls a function and looks at what every operation computes meanwhile, forward and "
+             "backward: the first that makes a NaN, or an infinity of finite values, raises an "
+             "error that names it and the script's line. Infinities that the script puts in, as "
+             "masks do, may stay. All is slower meanwhile. An operation in place has written.",
+      .example = "local x = optlua.zeros(2, { requires_grad = true })\n"
+                 "local function slope() x:sqrt():sum():backward() end\n"
+                 "local _, message = pcall(optlua.detect_anomaly, slope)\n"
+                 "print(message:match \"gradient .* an infinity\")\n"
+                 "--> gradient that backward computes for input 1 of sqrt has an infinity",
+      .param = { FUNCTION },
+      .flags = OL_OP_FUNCTION },
+    detect_anomaly },
   { { .name = "is_grad_enabled",
       .doc = "Whether operations are recorded now.",
       .example = "print(optlua.no_grad(optlua.is_grad_enabled)) --> false",
