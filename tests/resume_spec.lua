@@ -103,6 +103,22 @@ describe("resumed after every update, in either order of loading,", function()
     for _, name in ipairs { "OneCycleLR", "CyclicLR" } do check(function() return build(name) end, {}, 0) end
   end)
 
+  it("so does a schedule that began anew", function()
+    local function linear(to) return function() return schedule.linear { to = to, steps = 8 } end end
+    local old = start(linear(0), {})
+    for update = 1, 4 do advance(old, update) end
+    local function rebased()
+      local run = start(linear(0.5), {})
+      run.optimizer:load_state_dict(old.optimizer:state_dict())
+      run.scheduler:load_state_dict(old.scheduler:state_dict(), { resume = "rebase" })
+      return run
+    end
+    local straight, stopped = rebased(), rebased()
+    for update = 5, 6 do assert.same(advance(straight, update), advance(stopped, update)) end
+    local again = start(linear(0.5), {}, { optimizer = stopped.optimizer:state_dict(), scheduler = stopped.scheduler:state_dict() }, true)
+    for update = 7, 12 do assert.same(advance(straight, update), advance(again, update)) end
+  end)
+
   it("so do combinations, values and plain functions", function()
     check(function() return schedule.warmup { steps = 3 }:for_steps(3):next(schedule.cosine { steps = 9, to = 0.2 }) end)
     check(function() return schedule.warmup { steps = 3 } * schedule.inverse_time { decay = 0.1 } end)
