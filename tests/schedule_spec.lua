@@ -320,6 +320,44 @@ describe("a scheduler", function()
     fails("a number expected, got NaN", function() s:step(0 / 0) end)
   end)
 
+  it("keeps what a plateau remembers, and the momentum of one cycle, in combinations", function()
+    local function plateau() return schedule.ReduceLROnPlateau { patience = 0, factor = 0.5, threshold = 0 } end
+    for name, combined in pairs {
+      ["half"] = function() return 0.5 * plateau() end, ["product"] = function() return plateau() * function() return 0.5 end end,
+      ["clamp"] = function() return plateau():clamp(0.1, 0.5) end,
+      ["next"] = function() return schedule.constant { factor = 0.5 }:for_steps(0):next(plateau()) end,
+      ["object"] = function()
+        local inner = plateau()
+        return { absolute = true, memory = inner.memory, advance = function(m) inner.advance(m) end,
+          at = function(_, updates, base) return inner:at(updates, base) end }
+      end,
+    } do
+      local optimizer = make(optim.SGD, { lr = 1 })
+      local s = optim.lr_scheduler(optimizer, combined())
+      for _ = 1, 3 do s:step(1) end
+      assert.equal((name == "next" or name == "object" or name == "clamp") and 0.25 or 0.125, optimizer.groups.default.lr, name)
+      assert.equal("min", s:mode())
+      if name ~= "object" then
+        local again = make(optim.SGD, { lr = 1 })
+        optim.lr_scheduler(again, combined()):load_state_dict(s:state_dict())
+        assert.equal(optimizer.groups.default.lr, again.groups.default.lr, name)
+      end
+    end
+    fails("schedule:next: both wait for a metric", function() return plateau():for_steps(3):next(plateau()) end)
+    local sgd, step = make(optim.SGD, { lr = 1, momentum = 0.5 })
+    optim.lr_scheduler(sgd, 0.5 * schedule.OneCycleLR { max_lr = 0.1, total_steps = 10 }:for_steps(3):next(schedule.constant {}))
+    step()
+    near({ 0.002, 0.95 }, { sgd.groups.default.lr, sgd.groups.default.momentum })
+    for _ = 1, 4 do step() end
+    assert.equal(0.5, sgd.groups.default.momentum)
+  end)
+
+  it("may move a group called at", function()
+    local optimizer = optim.SGD({ { name = "at", params = nn.Linear(1, 1) } }, { lr = 1 })
+    optim.lr_scheduler(optimizer, { at = function(updates) return 1 / (2 + updates) end })
+    assert.equal(0.5, optimizer.groups.at.lr)
+  end)
+
   it("notices an edited schedule, and does as it is told", function()
     local function run(to)
       local optimizer, step = make(optim.SGD, { lr = 1 })

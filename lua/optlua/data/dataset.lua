@@ -22,8 +22,7 @@ local options = require "optlua.options"
 ---@return data.Dataset
 local function check(what, dataset)
   if type(dataset) ~= "table" or type(dataset.get) ~= "function" then
-    error(("%s: a dataset expected: a table with n, the number of items, and a function get(i), called with a dot")
-      :format(what), 3)
+    blame(("%s: a dataset expected: a table with n, the number of items, and a function get(i), called with a dot"):format(what))
   end
   options.argument(what, "dataset.n", dataset.n, { required = true, type = "integer", min = 0 }, 4)
   return dataset

@@ -42,7 +42,10 @@ end
 --- Removes a class that was added; returns what is wrong.
 ---@param name string
 ---@return string? problem
-function classes.remove(name) return known:remove(name) end
+function classes.remove(name)
+  if is_builtin[name] then return name .. " comes with the library" end
+  return known:remove(name)
+end
 
 local function select(names, glob)
   if glob == nil then return names end

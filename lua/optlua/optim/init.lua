@@ -94,7 +94,8 @@ end
 --- Forgets the classes that were registered under a name, or under all that a glob matches.
 ---@param glob string "*" stands for any characters
 function optim.unregister(glob)
-  local names = type(glob) == "string" and glob:find "[*|]" and classes.added(glob) or { glob }
+  if type(glob) ~= "string" then blame("optim.unregister: a name or a glob expected, got a " .. type(glob)) end
+  local names = glob:find "[*|]" and classes.added(glob) or { glob }
   for _, name in ipairs(names) do
     local problem = classes.remove(name)
     if problem then blame("optim.unregister: " .. problem) end

@@ -283,6 +283,7 @@ end
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)
+  if self._swapped then blame(self._name .. ": step: not inside with_ema, where the model holds averages") end
   hooks.refuse(self, "step")
   local loss = closure and closure()
   hooks.run(self, self._before)
@@ -346,8 +347,14 @@ function Optimizer:swap_ema() self:run "swap_ema" end
 ---@param fn function
 ---@return any ... what it returns
 function Optimizer:with_ema(fn, ...)
+  if type(fn) ~= "function" then blame(("%s: with_ema: a function expected, got a %s"):format(self._name, type(fn))) end
+  if self._swapped then return fn(...) end
   self:swap_ema()
-  local _ <close> = setmetatable({}, { __close = function() self:swap_ema() end })
+  self._swapped = true
+  local _ <close> = setmetatable({}, { __close = function()
+    self._swapped = false
+    self:swap_ema()
+  end })
   local results = table.pack(fn(...)) -- no tail call: the weights come back after it
   return table.unpack(results, 1, results.n)
 end

@@ -21,6 +21,17 @@ local intervals = { interval = { default = "step", choices = { "step", "epoch" }
 
 local function is_schedule(value) return type(value) == "table" and type(value.at) == "function" end
 
+-- Whether a table holds schedules by group, though one of the groups is called "at".
+local function is_by_group(optimizer, given)
+  if type(given) ~= "table" or getmetatable(given) then return false end
+  local names = {}
+  for _, group in ipairs(optimizer._groups) do names[group.name] = true end
+  for name in pairs(given) do
+    if not names[name] then return false end
+  end
+  return true
+end
+
 -- A schedule for one hyperparameter of a group, from a function or a schedule object.
 local function normalise(self, given, name, element)
   local entry = { name = name, element = element, what = self.what, given = given, offset = 0 }
@@ -133,7 +144,7 @@ local function make(what, optimizer, name, given, opts)
   if #problems > 0 then blame(what .. ": " .. table.concat(problems, "; ")) end
   local self = setmetatable({ optimizer = optimizer, hyper = name, what = what, interval = checked.interval, steps = 0,
     entries = {} }, Scheduler)
-  local single = type(given) == "function" or is_schedule(given)
+  local single = type(given) == "function" or is_schedule(given) and not is_by_group(optimizer, given)
   if not single and type(given) ~= "table" then
     blame(("%s: a function, a schedule, or a table of them by group expected, got %s"):format(what, type(given)))
   end
@@ -198,16 +209,22 @@ end
 ---@return number[]
 function Scheduler:get_last_lr() return self:get_last_value() end
 
+-- What in a schedule remembers: a part of it, or an object of the script's itself.
+local function source_of(given)
+  if type(given) ~= "table" then return nil end
+  return given.source or (given.advance or given.memory) and given or nil
+end
+
 --- Counts an epoch for schedules that were made with interval = "epoch", and hands a metric to those that
 --- need one (ReduceLROnPlateau). Others follow the updates by themselves: for them this does nothing.
 ---@param metric? number
 function Scheduler:step(metric)
   local done = {}
   for _, item in ipairs(self.entries) do
-    local given = item.entry.given
-    if type(given) == "table" and given.advance and not done[given] then
-      done[given] = true
-      given.advance(metric)
+    local source = source_of(item.entry.given)
+    if source and source.advance and not done[source] then
+      done[source] = true
+      source.advance(metric)
     end
   end
   self.steps = self.steps + 1
@@ -217,8 +234,8 @@ end
 ---@return string?
 function Scheduler:mode()
   for _, item in ipairs(self.entries) do
-    local given = item.entry.given
-    if type(given) == "table" and given.advance then return given.mode or "min" end
+    local source = source_of(item.entry.given)
+    if source and source.advance then return source.mode or "min" end
   end
 end
 
@@ -230,9 +247,10 @@ local function key_of(item) return item.group .. "." .. item.hyper end
 local function save_entry(item)
   local entry, saved = item.entry, { offset = item.entry.offset }
   saved.fingerprint = curve.of(item.hyper, entry.given):fingerprint()
-  if type(entry.given) == "table" and entry.given.memory then
+  local source = source_of(entry.given)
+  if source and source.memory then
     saved.memory = {}
-    for key, value in pairs(entry.given.memory) do saved.memory[key] = check_saved(key_of(item) .. ": memory." .. key, value) end
+    for key, value in pairs(source.memory) do saved.memory[key] = check_saved(key_of(item) .. ": memory." .. key, value) end
   end
   return saved
 end
@@ -301,7 +319,8 @@ function Scheduler:load_state_dict(state, opts)
       if item.differs and resume == "rebase" then
         entry.offset = self.interval == "epoch" and self.steps or self.optimizer._clock.updates
       end
-      if saved.memory and type(entry.given) == "table" then entry.given.memory = saved.memory end
+      local source = source_of(entry.given)
+      if saved.memory and source then source.memory = saved.memory end
     end
   end
   return differences

@@ -9,6 +9,7 @@ local blame = require "optlua.blame"
 ---@field name string
 ---@field absolute boolean whether it gives values, not factors
 ---@field length integer? after how many updates the next one follows
+---@field source table? what in it remembers, and waits for a metric: it has `memory` and advance(metric)
 ---@field others table<string, optlua.Schedule>? schedules of other hyperparameters that belong to it
 local Schedule = {}
 Schedule.__index = Schedule
@@ -39,7 +40,8 @@ function curve.is(value) return getmetatable(value) == Schedule end
 function curve.of(what, value)
   if curve.is(value) then return value end
   if type(value) == "table" and type(value.at) == "function" then
-    return curve.new("object", function(...) return value:at(...) end, { absolute = value.absolute and true or false })
+    return curve.new("object", function(...) return value:at(...) end,
+      { absolute = value.absolute and true or false, others = value.others, source = value.advance and value or nil })
   end
   if type(value) ~= "function" then
     blame(("%s: a schedule or a function expected, got a %s"):format(what, type(value)))
@@ -70,17 +72,39 @@ end
 
 -- Combining ------------------------------------------------------------------------------------------------
 
+-- What remembers, and waits for a metric, in one of two schedules.
+local function source_of(what, a, b)
+  if a.source and b.source and a.source ~= b.source then blame(what .. ": both wait for a metric; one of two can") end
+  return a.source or b.source
+end
+
+-- The schedules of other hyperparameters that belong to one of two, combined; where one has none, with the factor 1.
+local function others_of(a, b, combine)
+  if not a.others and not b.others then return nil end
+  local one, result = curve.new("1", function() return 1.0 end), {}
+  for _, each in ipairs { a, b } do
+    for name in pairs(each.others or {}) do
+      result[name] = combine(a.others and a.others[name] or one, b.others and b.others[name] or one)
+    end
+  end
+  return result
+end
+
 --- The product: of factors a factor, of a factor and a value a value.
 function Schedule.__mul(a, b)
   if type(a) == "number" or type(b) == "number" then
     local self, number = curve.is(a) and a or b, type(a) == "number" and a or b
     return curve.new(("%.14g * %s"):format(number, self.name),
-      function(updates, base) return number * self.fn(updates, base) end, { absolute = self.absolute })
+      function(updates, base) return number * self.fn(updates, base) end,
+      { absolute = self.absolute, others = self.others, source = self.source })
   end
   a, b = curve.of("schedule *", a), curve.of("schedule *", b)
   if a.absolute and b.absolute then blame "schedule *: both give values; one of two is a factor" end
   return curve.new(("%s * %s"):format(a.name, b.name),
-    function(updates, base) return a.fn(updates, base) * b.fn(updates, base) end, { absolute = a.absolute or b.absolute })
+    function(updates, base) return a.fn(updates, base) * b.fn(updates, base) end, {
+      absolute = a.absolute or b.absolute, source = source_of("schedule *", a, b),
+      others = others_of(a, b, function(x, y) return x * y end),
+    })
 end
 
 local count = { type = "integer", required = true, min = 0 }
@@ -92,7 +116,8 @@ function Schedule:for_steps(n)
   n = options.argument("schedule:for_steps", "n", n, count)
   return curve.new(("%s:for_steps(%d)"):format(self.name, n),
     function(updates, base) return self.fn(math.min(updates, n), base) end,
-    { absolute = self.absolute, length = n })
+    { absolute = self.absolute, length = n, source = self.source,
+      others = others_of(self, {}, function(x) return x:for_steps(n) end) })
 end
 
 --- What follows a schedule that ends; it begins at its own update 0.
@@ -108,7 +133,8 @@ function Schedule:next(other)
     return absolute and other:value(updates - n, base) or other.fn(updates - n)
   end
   return curve.new(("%s:next(%s)"):format(self.name, other.name), fn,
-    { absolute = absolute, length = other.length and n + other.length })
+    { absolute = absolute, length = other.length and n + other.length, source = source_of("schedule:next", self, other),
+      others = others_of(self, other, function(x, y) return x:for_steps(n):next(y) end) })
 end
 
 --- Keeps what it gives, factors or values, within bounds; either may be left out.
@@ -123,7 +149,7 @@ function Schedule:clamp(low, high)
   if low > high then blame(("schedule:clamp: low %.14g is above high %.14g"):format(low, high)) end
   return curve.new(("%s:clamp(%.14g, %.14g)"):format(self.name, low, high),
     function(updates, base) return math.max(low, math.min(high, self.fn(updates, base))) end,
-    { absolute = self.absolute, length = self.length })
+    { absolute = self.absolute, length = self.length, others = self.others, source = self.source })
 end
 
 -- Looking ----------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ end
 function plateau.make(args)
   local self = curve.new("ReduceLROnPlateau", nil, { absolute = true, mode = args.mode, memory = { bad = 0, cooldown = 0, reductions = 0 } })
   self.fn = function(_, base) return reduced(args, base, self.memory.reductions) end
+  self.source = self
   self.advance = function(metric)
     if type(metric) ~= "number" or metric ~= metric then
       blame("ReduceLROnPlateau: scheduler:step(metric): a number expected, got "

@@ -66,6 +66,7 @@ end
 
 local function sequential(args, fail)
   local list, milestones = args.schedulers, args.milestones
+  if #list == 0 then fail "schedulers: at least one is needed" end
   if #list ~= #milestones + 1 then
     fail(("%d schedulers need %d milestones, got %d"):format(#list, max(#list - 1, 0), #milestones))
   end
