@@ -223,6 +223,25 @@ describe("a run", function()
     getmetatable(lock).__close(lock)
   end)
 
+  it("that went on from an earlier step leaves nothing of what came after it", function()
+    run "--out whole"
+    assert.equal(0, run("--out a --steps=20 --keep_last=2").code)
+    local resumed = run "--out a --keep_last=2 --resume a/checkpoints/step-00000018"
+    assert.equal(0, resumed.code, resumed.err)
+    assert.equal("step-00000021\nstep-00000024\n", process.run(place, "ls a/checkpoints").out)
+    local steps = process.run(place, [[sed -n 's/^\([0-9]*\),.*/\1/p' a/log.csv]]).out
+    local wanted = {}
+    for k = 1, 24 do wanted[k] = k .. "\n" end
+    assert.equal(table.concat(wanted), steps)
+  end)
+
+  it("is not written over by another", function()
+    assert.equal(0, run("--out a --steps=2").code)
+    local second = run "--out a"
+    assert.equal(1, second.code)
+    assert.matches("a holds a run already; %-%-resume goes on with it", second.err)
+  end)
+
   it("says what differs from the checkpoint, and does as --resume-policy says", function()
     run "--out a --steps=6"
     local resumed = run "--out a --resume --optimizer.lr=0.5"

@@ -111,6 +111,36 @@ describe("a spec", function()
   end)
 end)
 
+describe("a model of several parts", function()
+  local function parts() return { { "first", nn.Linear(1, 4) }, { "second", nn.Sequential { nn.Dropout(0.5), nn.Linear(4, 1) } } } end
+
+  it("runs, switches and is saved as a whole", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local result = make { build_model = parts }:run({}, { out = path })
+    assert.same({ "first.weight", "first.bias", "second.1.weight", "second.1.bias" }, result.state.optimizers.groups.default.names)
+    local saved = optlua.load(path .. "/last.safetensors")
+    for name, tensor in result.model:named_parameters() do assert.is_true(saved[name]:equal(tensor), name) end
+    assert.is_true(result.model:get_submodule("second.0").training)
+    os.execute(("rm -r '%s'"):format(path))
+  end)
+
+  it("has names for its parts", function()
+    fails('part 1 is no pair { "name", module }', function()
+      make { build_model = function() return { nn.Linear(1, 1), nn.Linear(1, 1) } end }:run()
+    end)
+    assert.equal(8, make { build_model = function() return { nn.Linear(1, 1) } end }:run().steps)
+  end)
+end)
+
+describe("a training set without a batch", function()
+  it("is an error, not a run without end", function()
+    fails("the training set gives no batch", function()
+      make { build_data = function() return { n = 0, get = print } end }:run { steps = 5 }
+    end)
+  end)
+end)
+
 describe("accumulation", function()
   -- A model whose loss is its weight times the mean of the batch: the gradient is that mean.
   local function weight_model(values, opts)

@@ -1,5 +1,5 @@
-/* requests: signals that ask the loop of a spec for something: SIGHUP to read its script again,
- * SIGINT and SIGTERM to save and end. */
+/* requests: signals that ask the loop of a spec for something: SIGINT and SIGTERM to save and end,
+ * SIGHUP to read its script again. */
 #include "main/requests.h"
 
 #include <signal.h>
@@ -8,8 +8,7 @@
 #include <lauxlib.h>
 
 static volatile sig_atomic_t hangup_count, stop_signal;
-static struct sigaction before[2]; /* what SIGINT and SIGTERM did */
-static bool caught;
+static int depth; /* runs within runs: the outermost catches and releases */
 
 static void on_hangup(int signal_number) {
   (void)signal_number;
@@ -18,14 +17,41 @@ static void on_hangup(int signal_number) {
 
 static void on_stop(int signal_number) { stop_signal = signal_number; }
 
-/* catch_hangup(): from here on SIGHUP is counted, where its default would end the process; one that
- * is ignored (nohup) stays so. */
-static int catch_hangup(lua_State *L) {
-  struct sigaction now;
+enum { SIGNALS = 3 };
+
+/* What is caught, and what it did before. The second SIGINT or SIGTERM ends the process. */
+static const int caught[SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
+static struct sigaction before[SIGNALS];
+
+/* catch(): from here on the signals are noted. A SIGHUP that is ignored (nohup) stays so. */
+static int catch_signals(lua_State *L) {
   (void)L;
-  if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-    sigaction(SIGHUP, &(struct sigaction){ .sa_handler = on_hangup, .sa_flags = SA_RESTART }, NULL);
+  stop_signal = 0;
+  if (depth++ > 0) return 0;
+  for (int i = 0; i < SIGNALS; i++) {
+    bool hangup = caught[i] == SIGHUP;
+    struct sigaction action = { .sa_handler = hangup ? on_hangup : on_stop,
+                                .sa_flags = SA_RESTART };
+    if (!hangup) action.sa_flags |= (int)SA_RESETHAND;
+    sigaction(caught[i], NULL, &before[i]);
+    if (!hangup || before[i].sa_handler == SIG_DFL) sigaction(caught[i], &action, NULL);
+  }
   return 0;
+}
+
+/* release(): they do what they did before. */
+static int release(lua_State *L) {
+  (void)L;
+  if (depth == 0 || --depth > 0) return 0;
+  for (int i = 0; i < SIGNALS; i++) sigaction(caught[i], &before[i], NULL);
+  return 0;
+}
+
+/* stop(): the number of the signal that asked to end, or nil. */
+static int stop(lua_State *L) {
+  if (stop_signal == 0) return 0;
+  lua_pushinteger(L, stop_signal);
+  return 1;
 }
 
 /* hangups(): how many came. */
@@ -34,44 +60,12 @@ static int hangups(lua_State *L) {
   return 1;
 }
 
-/* catch_stop(): from here on SIGINT and SIGTERM are noted; the second of a kind ends the process.
- */
-static int catch_stop(lua_State *L) {
-  const struct sigaction action = { .sa_handler = on_stop,
-                                    .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
-  (void)L;
-  stop_signal = 0;
-  if (!caught) {
-    sigaction(SIGINT, &action, &before[0]);
-    sigaction(SIGTERM, &action, &before[1]);
-  }
-  caught = true;
-  return 0;
-}
-
-/* release_stop(): the signals do what they did before catch_stop. */
-static int release_stop(lua_State *L) {
-  (void)L;
-  if (caught) {
-    sigaction(SIGINT, &before[0], NULL);
-    sigaction(SIGTERM, &before[1], NULL);
-  }
-  caught = false;
-  return 0;
-}
-
-/* stop(): the number of the signal that came, or nil. */
-static int stop(lua_State *L) {
-  if (stop_signal == 0) return 0;
-  lua_pushinteger(L, stop_signal);
-  return 1;
-}
-
 int ol_open_requests(lua_State *L) {
-  static const luaL_Reg functions[] = {
-    { "catch_hangup", catch_hangup }, { "hangups", hangups }, { "catch_stop", catch_stop },
-    { "release_stop", release_stop }, { "stop", stop },       { NULL, NULL },
-  };
+  static const luaL_Reg functions[] = { { "catch", catch_signals },
+                                        { "release", release },
+                                        { "stop", stop },
+                                        { "hangups", hangups },
+                                        { NULL, NULL } };
   luaL_newlib(L, functions);
   return 1;
 }

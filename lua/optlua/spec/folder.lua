@@ -22,6 +22,11 @@ function folder.make(path)
   return made
 end
 
+--- Whether a folder holds a run.
+---@param path string
+---@return boolean
+function folder.is_used(path) return exists(path .. "/config.lua") end
+
 --- A folder that is not there yet: runs/NAME, or runs/NAME-2 …
 ---@param name string
 ---@return string
@@ -49,13 +54,10 @@ function folder.last(name)
   return last
 end
 
--- Writes a file; what is wrong with it goes to complain(path, problem).
+-- Writes a file, whole or not at all; what is wrong with it goes to complain(path, problem).
 local function write(path, text, complain)
-  local file, problem = io.open(path, "wb")
-  if not file then return complain(path, problem) end
-  local written, why = file:write(text)
-  local closed, why_closed = file:close()
-  if not (written and closed) then complain(path, why or why_closed) end
+  local written, problem = pcall(host.write_file, path, text)
+  if not written then complain(path, (tostring(problem):gsub("^[^:]+:%d+: ", ""))) end
 end
 
 local function read(path)
@@ -66,28 +68,27 @@ local function read(path)
   return text
 end
 
--- The scripts of the run: the main one, and modules that lie in its folder.
+-- The scripts of the run: the main one, and modules that lie in its folder; where each is, and its name from there.
 local function scripts()
   local main = (_G.arg or {})[0]
   local list = {}
   if not main then return list end
-  list[1] = main
   local home = main:match "^(.*)/" or "."
+  list[1] = { main, main:match "[^/]+$" }
   for name in pairs(package.loaded) do
     local path = package.searchpath(name, home .. "/?.lua;" .. home .. "/?/init.lua")
-    if path and not name:find "^optlua" then list[#list + 1] = path end
+    if path and not name:find "^optlua" then list[#list + 1] = { path, path:sub(#home + 2) } end
   end
-  table.sort(list)
   return list
 end
 
 -- Copies the scripts of the run into a folder of their own.
 local function copy_scripts(path, complain)
   for _, script in ipairs(scripts()) do
-    local text = read(script)
-    local made, problem = pcall(folder.make, path)
+    local text, copy = read(script[1]), path .. "/" .. script[2]
+    local made, problem = pcall(folder.make, copy:match "^(.*)/")
     if not made then return complain(path, problem) end
-    if text then write(path .. "/" .. script:match "[^/]+$", text, complain) end
+    if text then write(copy, text, complain) end
   end
 end
 

@@ -3,6 +3,7 @@ local checkpoint = require "optlua.checkpoint"
 local folder = require "optlua.checkpoint.folder"
 local host = require("optlua.core").hidden
 local hyper = require "optlua.optim.hyper"
+local log = require "optlua.spec.log"
 
 local keeper = {}
 
@@ -65,10 +66,23 @@ function keeper.joined(list, nested)
   return joined
 end
 
--- Older ones go, but for the last few.
-local function prune(state)
+-- Older ones go, but for the last few; never the one that was just written.
+local function prune(state, written)
   local list = checkpoint.list(place_of(state))
-  for k = 1, #list - state.config.keep_last do folder.remove(list[k]) end
+  for k = 1, #list - state.config.keep_last do
+    if list[k] ~= written then folder.remove(list[k]) end
+  end
+end
+
+--- Calls a function that writes below a path. What the file system refuses, whose message names the path, is returned; other
+--- errors are raised.
+---@param path string
+---@return boolean ok
+---@return string? problem
+function keeper.try(path, fn, ...)
+  local ok, problem = pcall(fn, ...)
+  if ok or tostring(problem):find(path, 1, true) then return ok, problem end
+  error(problem, 0)
 end
 
 --- Writes a checkpoint. One that cannot be written is said, and the run goes on.
@@ -77,11 +91,12 @@ function keeper.save(state)
   if not state.out or state.saved == state.step then return end
   local parts = keeper.parts(state)
   parts.extra = progress(state, state.config_text)
-  local saved, problem = pcall(checkpoint.save, ("%s/step-%08d"):format(place_of(state), state.step), parts)
+  local path = ("%s/step-%08d"):format(place_of(state), state.step)
+  local saved, problem = keeper.try(state.out, checkpoint.save, path, parts)
   state.saved_at = host.clock()
   if not saved then return state.log_file:fail(place_of(state), problem) end
   state.saved = state.step
-  prune(state)
+  prune(state, path)
 end
 
 --- Writes a checkpoint when it is time: every so many updates or minutes.
@@ -145,6 +160,19 @@ function keeper.resume(state, path, policy)
   print(("resume: %s, step %d, epoch %d"):format(path, state.step, state.epoch))
 end
 
+--- Before a run goes on in its folder from a checkpoint: what was written behind it goes, checkpoints and records of the log.
+---@param state optlua.State
+---@param path string of the checkpoint
+function keeper.drop_later(state, path)
+  if path:match "^(.*)/checkpoints/[^/]+$" ~= state.out then return end
+  local saved = checkpoint.read(path)
+  for _, other in ipairs(checkpoint.list(place_of(state))) do
+    if other > path then folder.remove(other) end
+  end
+  local step = saved and saved.extra and saved.extra.step
+  if step then log.drop_later(state.out, step) end
+end
+
 --- Locks the folder of a run for this process.
 ---@param path string
 ---@return any lock to be closed; nil where another run is in it
@@ -158,13 +186,14 @@ function keeper.sweep(path) folder.sweep(path .. "/checkpoints") end
 
 -- Signals ----------------------------------------------------------------------------------------------------
 
---- Notes SIGINT and SIGTERM from here on, where this program can: a function that gives the signal that came, to be closed.
+--- Notes SIGINT, SIGTERM and SIGHUP from here on, where this program can: a function that gives the signal that asks to end, to
+--- be closed.
 ---@return table
 function keeper.watch_signals()
   local found, signals = pcall(require, "optlua.signals")
   if not found then return setmetatable({}, { __call = function() end, __close = function() end }) end
-  signals.catch_stop()
-  return setmetatable({}, { __call = function() return signals.stop() end, __close = function() signals.release_stop() end })
+  signals.catch()
+  return setmetatable({}, { __call = function() return signals.stop() end, __close = function() signals.release() end })
 end
 
 return keeper

@@ -143,8 +143,32 @@ function Log:fail(path, problem)
   self.failed = true
   if self.said[path] then return end
   self.said[path] = true
+  problem = tostring(problem):gsub("^[^%s:]+:%d+: ", "") -- a position
   if problem:sub(1, #path + 2) == path .. ": " then problem = problem:sub(#path + 3) end
+  problem = problem:gsub("^cannot be written: ", "")
   io.stderr:write(("optlua: %s: cannot be written (%s); the run goes on\n"):format(path, problem))
+end
+
+--- Takes over what another log has said.
+---@param other optlua.Log
+function Log:take_over(other)
+  self.failed = self.failed or other.failed
+  for path in pairs(other.said) do self.said[path] = true end
+end
+
+--- Takes the records behind a step out of the log of a folder: those of a run that went on from there before.
+---@param folder string
+---@param step integer
+local function drop_later(folder, step)
+  for name, pattern in pairs { ["log.jsonl"] = '"step":(%d+)', ["log.csv"] = "^(%d+)," } do
+    local file, kept, dropped = io.open(folder .. "/" .. name, "rb"), {}, false
+    for line in (file and file:read "a" or ""):gmatch "[^\n]*\n" do
+      local at = tonumber((line:match(pattern)))
+      if at and at > step then dropped = true else kept[#kept + 1] = line end
+    end
+    if file then file:close() end
+    if dropped then host.write_file(folder .. "/" .. name, table.concat(kept)) end
+  end
 end
 
 --- Writes a record: numbers and words by name. Records of steps go into the CSV, others (`event = …`) do not.
@@ -179,4 +203,4 @@ end
 
 Log.__close = Log.close
 
-return { new = new }
+return { new = new, drop_later = drop_later }

@@ -159,10 +159,11 @@ end
 ---@param state optlua.State
 ---@param name string
 function loop.save(state, name)
-  if not state.out then return end
+  if not state.out then return true end
   local path = state.out .. "/" .. name
-  local saved, problem = pcall(state.model.save, state.model, path)
+  local saved, problem = keeper.try(path, state.model.save, state.model, path)
   if not saved then state.log_file:fail(path, problem) end
+  return saved
 end
 
 local function is_better(state, value, best)
@@ -182,8 +183,8 @@ local function note_best(state)
     blame(("monitor: validation has no %q; it has %s"):format(state.monitor, table.concat(names, ", ")))
   end
   if is_better(state, value, state.best and state.best.value) then
-    state.best, state.waited = { step = state.step, value = value }, 0
-    loop.save(state, "best.safetensors")
+    state.waited = 0
+    if loop.save(state, "best.safetensors") then state.best = { step = state.step, value = value } end
   else
     state.waited = state.waited + 1
     local patience = state.config.patience

@@ -248,7 +248,6 @@ end
 local function hangups()
   local found, signals = pcall(require, "optlua.signals")
   if not found then return function() return 0 end end
-  signals.catch_hangup()
   return signals.hangups
 end
 

@@ -6,19 +6,10 @@ local folder = require "optlua.spec.folder"
 local keeper = require "optlua.spec.keeper"
 local log = require "optlua.spec.log"
 local loop = require "optlua.spec.loop"
+local join_parts = require "optlua.spec.parts"
 local states = require "optlua.spec.state"
-local params = require "optlua.optim.params"
 
 local run = {}
-
--- The model of what build_model returned: itself, or the first of its parts.
-local function first_module(parts)
-  if params.is_module(parts) then return parts end
-  local one = type(parts) == "table" and parts[1]
-  if params.is_module(one) then return one end
-  if type(one) == "table" and params.is_module(one[2]) then return one[2] end
-  blame(("build_model returns a module or a list of parts, not a %s"):format(type(parts)))
-end
 
 local function build_data(spec, cfg)
   local train, validation = spec:call("build_data", cfg)
@@ -106,7 +97,7 @@ function run.build(spec, cfg, opts)
   end
   local parts = spec:call("build_model", cfg, train)
   local state = states.new { spec = spec, config = cfg, train = train, validation = validation, model_parts = parts,
-    model = first_module(parts), overfit_batches = opts.overfit_batches, accumulate = cfg.accumulate, quiet = opts.quiet,
+    model = join_parts(parts), overfit_batches = opts.overfit_batches, accumulate = cfg.accumulate, quiet = opts.quiet,
     limit = opts.limit }
   state.loss_fn = spec:call("build_loss", cfg)
   if not require("optlua.options").is_callable(state.loss_fn) and not (state.loss_fn == nil and spec:replaces "train_step" and not validation) then
@@ -117,6 +108,7 @@ function run.build(spec, cfg, opts)
   end
   state.loader = optlua.data.loader(train, { batch_size = cfg.batch_size, shuffle = cfg.shuffle and not opts.overfit_batches,
     seed = cfg.seed })
+  if #state.loader == 0 then blame "build_data: the training set gives no batch" end
   state.training_steps = count_steps(state)
   choose_monitor(state)
   build_optimizers(state)
@@ -128,14 +120,18 @@ local function result_of(state)
     state = state, stopped = state.stopped, signal = state.signal }
 end
 
--- Makes a folder that of this run: a lock, to be closed. What cannot be written there is said, and the run goes on.
-local function take_folder(state, config)
+-- Makes a folder that of this run: a lock, to be closed. What cannot be written there is said, and the run goes on. A run that
+-- is there already is not written over.
+local function take_folder(state, config, resume)
   local function complain(path, problem) state.log_file:fail(path, problem) end
   local locked, lock = pcall(keeper.lock, state.out)
   if not locked then
     complain(state.out .. "/lock", lock)
   elseif not lock then
     blame(("%s: another run is in this folder"):format(state.out))
+  end
+  if folder.is_used(state.out) and not resume then
+    blame(("%s holds a run already; --resume goes on with it, another --out begins a new one"):format(state.out))
   end
   keeper.sweep(state.out)
   folder.fill(state.out, state.spec, config, complain)
@@ -153,9 +149,12 @@ function run.train(spec, cfg, config, opts)
   if opts.from then state.model:load(opts.from) end
   state.out, state.config_text = opts.out, config:text()
   if opts.out then folder.make(opts.out) end
+  state.log_file = log.new(nil)
+  local lock <close> = opts.out and take_folder(state, config, opts.resume) or nil -- luacheck: ignore (held until the end)
+  if opts.resume then keeper.drop_later(state, opts.resume) end
   local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })
+  log_file:take_over(state.log_file)
   state.log_file = log_file
-  local lock <close> = opts.out and take_folder(state, config) or nil -- luacheck: ignore (held until the end)
   if opts.prepare then opts.prepare(state) end
   if opts.resume then keeper.resume(state, opts.resume, opts.policy) end
   local signalled <close> = keeper.watch_signals()
