@@ -113,6 +113,34 @@ describe("testing.load", function()
   end)
 end)
 
+describe("testing.output", function()
+  it("gives what is printed, and lets errors through", function()
+    assert.equal("a\t1\nbc2", testing.output(function(...)
+      print(...)
+      io.write("b", "c", 2)
+    end, "a", 1))
+    local write = io.write
+    fails("broken", testing.output, function() error "broken" end)
+    assert.equal(write, io.write)
+    assert.equal("", testing.output(function() end))
+  end)
+
+  it("runs plain scripts with words of a command line", function()
+    files.with_bytes([[
+      local config = require("optlua").config { steps = 1, name = "x" }
+      require("optlua").models.register("testing_output", {}, function() end)
+      for step = 1, config.steps do print(config.name, step) end
+    ]], function(path)
+      local arg_before = _G.arg
+      assert.equal("x\t1\n", testing.output(testing.load, path))
+      assert.equal("y\t1\ny\t2\n", testing.output(testing.load, path, "--steps=2", "--name", "y"))
+      fails('unknown option "stops"', testing.output, testing.load, path, "--stops=2")
+      assert.equal(arg_before, _G.arg)
+      optlua.models.unregister "testing_output"
+    end)
+  end)
+end)
+
 describe("testing.points", function()
   it("are the same for the same seed, and leave the generator as it was", function()
     optlua.manual_seed(5)

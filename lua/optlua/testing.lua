@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local options = require "optlua.options"
 
+local registry = require "optlua.registry"
 local null = require("optlua.config.text").null
 
 local testing = {}
@@ -104,9 +105,19 @@ function testing.loss_falls(spec, opts)
   return result
 end
 
+-- Calls a chunk as the script of a command line: `arg` holds its words; what it registers may be there already.
+local function call_script(chunk, path, ...)
+  local before = _G.arg
+  _G.arg = { [0] = path, ... }
+  local results = table.pack(registry.renew(chunk, ...))
+  _G.arg = before
+  if not results[1] then error(results[2], 0) end
+  return table.unpack(results, 2, results.n)
+end
+
 --- Loads a script without training what it returns.
 ---@param path string
----@param ... any its arguments
+---@param ... string words of its command line, for optlua.config
 ---@return any ... what it returns: a spec, most likely
 function testing.load(path, ...)
   if type(path) ~= "string" then blame("testing.load: a path expected, got a " .. type(path)) end
@@ -116,7 +127,32 @@ function testing.load(path, ...)
   end
   local chunk, problem = loadfile(path, "t")
   if not chunk then blame("testing.load: " .. problem) end
-  return chunk(...)
+  return call_script(chunk, path, ...)
+end
+
+--- Calls a function and gives back what it prints, with print and io.write, instead of printing it.
+---
+---     local optlua = require "optlua"
+---     local text = optlua.testing.output(function() io.write("loss ", 0.5) end)
+---     print(text) --> loss 0.5
+---@param fn function such as testing.load, to run a plain script
+---@param ... any its arguments
+---@return string
+function testing.output(fn, ...)
+  local pieces, print_before, write_before = {}, _G.print, io.write
+  _G.print = function(...)
+    local words = table.pack(...)
+    for i = 1, words.n do words[i] = tostring(words[i]) end
+    pieces[#pieces + 1] = table.concat(words, "\t") .. "\n"
+  end
+  io.write = function(...) -- luacheck: ignore
+    for _, piece in ipairs { ... } do pieces[#pieces + 1] = tostring(piece) end
+    return io.output()
+  end
+  local ok, problem = pcall(fn, ...)
+  _G.print, io.write = print_before, write_before -- luacheck: ignore
+  if not ok then error(problem, 0) end
+  return table.concat(pieces)
 end
 
 --- Small data that can be learnt: n points (x, y) with x normal of `features` numbers and y the class, 0 … classes - 1, of the
