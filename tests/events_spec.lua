@@ -151,7 +151,11 @@ describe("a run's event file", function()
 
   it("takes tensors, by names that are free", function()
     files.with_folder(function(folder)
-      local function on_step(fn) return function() run(folder, { on_step = fn }) end end
+      local runs = 0
+      local function on_step(fn)
+        runs = runs + 1
+        return function() run(folder .. "/" .. runs, { on_step = fn }) end
+      end
       fails("state:histogram: weight: a tensor expected, got a number", on_step(function(state) state:histogram("weight", 5) end))
       fails("state:histogram: a word for a name expected, got nil", on_step(function(state) state:histogram() end))
       fails("state:log: step is written by the loop; choose another name", on_step(function(state) state:log("step", 1) end))
