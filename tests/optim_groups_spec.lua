@@ -264,6 +264,62 @@ describe("a wrapper", function()
   end)
 end)
 
+describe("a step with an optimizer of anybody's making", function()
+  -- Plain descent on one parameter, with a count; `broken` makes it fail after it has written.
+  local function setup(opts)
+    local net = nn.Linear(1, 1)
+    optlua.no_grad(function() net.weight:fill_(1) net.bias:fill_(1) end)
+    local own = { count = 0, broken = false }
+    function own:step()
+      optlua.no_grad(function() net.bias:sub_(net.bias.grad) end)
+      self.count = self.count + 1
+      if self.broken then error "broken member" end
+    end
+    function own:zero_grad() net.bias.grad = nil end
+    function own:state_dict() return { count = self.count } end
+    function own:load_state_dict(state) self.count = state.count end
+    local Own = optim.wrapper { name = "Own", build = function() return own end }
+    local optimizer = optim.container(net, { { name = "own", match = "bias", class = Own }, { match = "*", class = "SGD", lr = 1 } }, opts)
+    return net, own, optimizer
+  end
+
+  local function values(net, own, optimizer)
+    return { net.weight:item(), net.bias:item(), own.count, optimizer:stats().updates }
+  end
+
+  it("is made as a whole, or not at all", function()
+    local net, own, optimizer = setup()
+    give_gradients(net, 0.5)
+    optimizer:step()
+    assert.same({ 0.5, 0.5, 1, 1 }, values(net, own, optimizer))
+    own.broken = true
+    give_gradients(net, 0.5)
+    fails("broken member", optimizer.step, optimizer)
+    assert.same({ 0.5, 0.5, 1, 1 }, values(net, own, optimizer))
+    own.broken = false
+    optim.lr_scheduler(optimizer, { group2 = function(updates) if updates > 0 and own.count > 1 then error "broken lambda" end return 1 end })
+    fails("broken lambda", optimizer.step, optimizer)
+    assert.same({ 0.5, 0.5, 1, 1 }, values(net, own, optimizer))
+  end)
+
+  it("is skipped as a whole, whoever's gradient is not finite", function()
+    for _, bad in ipairs { "weight", "bias" } do
+      local net, own, optimizer = setup { nonfinite = "skip" }
+      give_gradients(net, 0.5)
+      net[bad].grad:fill_(0 / 0)
+      optimizer:step()
+      assert.same({ 1, 1, 0, 0 }, values(net, own, optimizer))
+      assert.is_nil(net.bias.grad)
+      assert.equal(1, optimizer:stats().skipped)
+      local _, _, strict = setup { nonfinite = "error" }
+      net = strict.model_parts[1]
+      give_gradients(net, 0.5)
+      net[bad].grad:fill_(0 / 0)
+      fails(("the gradient of parameter '%s' is not finite"):format(bad), strict.step, strict)
+    end
+  end)
+end)
+
 describe("a class is resolved", function()
   it("by name, by PyTorch's full name, by a module of its own", function()
     assert.equal(optim.AdamW, optim.resolve "torch.optim.AdamW")

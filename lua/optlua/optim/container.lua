@@ -62,7 +62,8 @@ local function add_members(self, plans)
   for _, plan in ipairs(plans) do
     for i, built in ipairs(plan.built or {}) do
       if not built._groups then
-        self._members[#self._members + 1] = { name = #plan.built > 1 and plan.name .. "." .. i or plan.name, optimizer = built }
+        self._members[#self._members + 1] = { name = #plan.built > 1 and plan.name .. "." .. i or plan.name,
+          optimizer = built, entries = plan.entries }
         table.insert(self.optimizers, built)
       end
     end

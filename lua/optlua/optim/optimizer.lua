@@ -5,6 +5,7 @@ local blame = require "optlua.blame"
 local Group = require "optlua.optim.group"
 local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
+local members = require "optlua.optim.members"
 local overview = require "optlua.optim.overview"
 local params = require "optlua.optim.params"
 local statedict = require "optlua.optim.statedict"
@@ -276,6 +277,24 @@ end
 
 -- Use --------------------------------------------------------------------------------------------------
 
+-- A step of the groups and of what steps beside them, together or not at all.
+local function step_with_members(self)
+  local name = members.nonfinite(self)
+  if name then
+    local problem = ("the gradient of parameter '%s' is not finite"):format(name)
+    if not self._clip.skip then blame(problem) end
+    self._skipped, self._problem = self._skipped + 1, problem
+    return self:zero_grad()
+  end
+  members.step(self, function()
+    local skipped = self._skipped
+    transaction.step(self)
+    if self._skipped == skipped then return true end
+    self:zero_grad()
+    return false
+  end)
+end
+
 --- Updates every parameter whose gradient is present. With a closure, calls it first and returns what
 --- it returns: it computes the gradients anew. A step is a transaction: an error leaves everything as it
 --- was, but for one in the `after` of a class: the update has been made then. A step without any gradient does
@@ -287,9 +306,7 @@ function Optimizer:step(closure)
   hooks.refuse(self, "step")
   local loss = closure and closure()
   hooks.run(self, self._before)
-  transaction.step(self)
-  local members = self._members
-  for i = 1, #members do members[i].optimizer:step() end
+  if #self._members > 0 then step_with_members(self) else transaction.step(self) end
   hooks.run(self, self._after)
   return loss
 end
@@ -307,9 +324,9 @@ function Optimizer:register_step_post_hook(fn) return hooks.add(self._name .. ":
 
 --- Makes all gradients absent; their memory is kept.
 function Optimizer:zero_grad()
-  local groups, members = self._groups, self._members
+  local groups, others = self._groups, self._members
   for i = 1, #groups do groups[i].handle:zero_grad() end
-  for i = 1, #members do members[i].optimizer:zero_grad() end
+  for i = 1, #others do others[i].optimizer:zero_grad() end
 end
 
 --- Runs a named rule of its class, on the parameters that were updated at least once. In a container: of

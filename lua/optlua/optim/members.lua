@@ -1,0 +1,66 @@
+--- members: optimizers that are not of this library, inside a container: whatever a wrapper built that can step.
+--
+-- They step first, on a snapshot of their parameters and states, which comes back when anything after it fails: a step of the
+-- container stays a transaction. Their gradients are looked at where those of the groups are; they are not clipped.
+local core = require("optlua.core").hidden.optim
+local optlua = require "optlua"
+
+local members = {}
+
+-- A copy of a state, tensors included.
+local function copy(value)
+  if optlua.is_tensor(value) then return value:detach():clone() end
+  if type(value) ~= "table" then return value end
+  local result = {}
+  for key, item in pairs(value) do result[key] = copy(item) end
+  return result
+end
+
+local function tensors_of(self)
+  local list, names = {}, {}
+  for _, member in ipairs(self._members) do
+    for _, entry in ipairs(member.entries) do
+      list[#list + 1], names[#names + 1] = entry[2], entry[1]
+    end
+  end
+  return list, names
+end
+
+-- Everything as it is now: a function that brings it back.
+local function snapshot(self)
+  local tensors, kept, states = tensors_of(self), {}, {}
+  for i, tensor in ipairs(tensors) do kept[i] = tensor:detach():clone() end
+  for i, member in ipairs(self._members) do states[i] = copy(member.optimizer:state_dict()) end
+  return function()
+    optlua.no_grad(function()
+      for i, tensor in ipairs(tensors) do tensor:copy_(kept[i]) end
+    end)
+    for i, member in ipairs(self._members) do member.optimizer:load_state_dict(states[i]) end
+  end
+end
+
+--- The name of a parameter of theirs whose gradient is not finite, where the container looks at gradients.
+---@param self table
+---@return string?
+function members.nonfinite(self)
+  if not self._clip.measure then return nil end
+  local tensors, names = tensors_of(self)
+  local _, culprit = core.norm(tensors, false)
+  return culprit and names[culprit]
+end
+
+--- Makes all their steps, and then calls `rest`; when a step or the rest raises, or the rest says that it made no update, all is as
+--- it was.
+---@param self table
+---@param rest fun(): boolean whether the update was made
+function members.step(self, rest)
+  local restore = snapshot(self)
+  local ok, made = xpcall(function()
+    for _, member in ipairs(self._members) do member.optimizer:step() end
+    return rest()
+  end, function(message) return type(message) == "string" and debug.traceback(message, 2) or message end)
+  if not (ok and made) then restore() end
+  if not ok then error(made, 0) end
+end
+
+return members
