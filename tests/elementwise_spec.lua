@@ -40,6 +40,7 @@ describe("functions of one tensor", function()
     assert.same({ 90, 200 }, x:softplus():narrow(1, 3, 2):totable())
     assert.same({ -1, -1, 90, 200 }, x:elu():totable())
     assert.same({ 90, 200 }, x:gelu():narrow(1, 3, 2):totable())
+    assert.same({ 0, 0 }, optlua.tensor({ -1e6, -1e30 }):gelu():totable())
     x = tensor({ -200, 200 }, { requires_grad = true })
     for _, name in ipairs { "sigmoid", "silu", "softplus", "elu", "gelu", "tanh", "leaky_relu" } do
       x.grad = nil

@@ -11,8 +11,8 @@
 
 /* clang-format off */
 #define OL_VECMATH_FINE(X) \
-  X(exp) X(expm1) X(log1p) X(log10) X(sin) X(cos) X(asin) X(acos) X(sinh) X(cosh)
-#define OL_VECMATH_FAST(X) X(log) X(log2) X(tan) X(atan) X(tanh)
+  X(exp) X(expm1) X(log1p) X(log10) X(acos) X(sinh) X(cosh)
+#define OL_VECMATH_FAST(X) X(log) X(log2) X(sin) X(cos) X(tan) X(asin) X(atan) X(tanh)
 #define OL_VECMATH_UNARY(X) OL_VECMATH_FINE(X) OL_VECMATH_FAST(X) X(erf)
 /* clang-format on */
 

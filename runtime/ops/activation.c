@@ -26,7 +26,8 @@ OL_FROM_ARGUMENT(silu)
 /* gelu (Hendrycks & Gimpel, 2016): x * Φ(x), with Φ the normal distribution. */
 #define GELU_INNER(x) ((x) * (T)M_SQRT1_2)
 #define GELU(x, v)    ((x) * (T)0.5 * (1 + (v)))
-#define GELU_FLOAT(x) (0.5 * (x) * (1 + ol_erf_float(M_SQRT1_2 * (x))))
+#define GELU_END      (-3.97 * M_SQRT2) /* where the erf of floats is -1 */
+#define GELU_FLOAT(x) ((x) < GELU_END ? -0.0 : 0.5 * (x) * (1 + ol_erf_float(M_SQRT1_2 * (x))))
 OL_MAP_1(gelu_rows_f32, float, float, GELU_FLOAT)
 OL_VIA_1(gelu_rows_f64, double, ol_verf_f64, GELU_INNER, GELU)
 OL_ROWS_OF_FLOATS(gelu_rows)

@@ -1,5 +1,5 @@
-/* trigonometry: circular and hyperbolic functions. Within 1 ulp, tan, atan and tanh of floats
- * within 3.5, but for the slopes. */
+/* trigonometry: circular and hyperbolic functions. Within 1 ulp, some of floats within 3.5 (see
+ * base/vecmath.h), but for the slopes. */
 #include "ops/unary.h"
 
 #define TIMES(g, x, v)       ((g) * (v))
