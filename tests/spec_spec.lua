@@ -163,6 +163,15 @@ describe("accumulation", function()
     local spec, net = weight_model({ 4, 1 }, { accumulate = 2, counts = { [4] = 1, [1] = 3 } })
     spec:run()
     assert.equal(-1.75, net.weight:item())
+    for _, case in ipairs { -- losses, their counts, the window, where it ends
+      { { 4, 1 }, { [4] = 1, [1] = 1 }, 2, -2.5 }, { { 4, 1 }, { [4] = 0.5, [1] = 1.5 }, 2, -1.75 },
+      { { 1, 4 }, { [4] = 1, [1] = 3 }, 2, -1.75 }, { { 4, 1 }, { [4] = 1, [1] = 3 }, 1, -5 }, -- alone, a mean is a mean
+      { { 4, 1 }, { [4] = 1, [1] = 3 }, 9, -1.75 }, { { 4 }, { [4] = 1000 }, 2, -4 },
+    } do
+      spec, net = weight_model(case[1], { accumulate = case[3], counts = case[2] })
+      spec:run()
+      assert.near(case[4], net.weight:item(), 1e-6)
+    end
   end)
 
   it("divides a shorter last window by what it has (case 43)", function()
@@ -170,6 +179,11 @@ describe("accumulation", function()
     local result = spec:run()
     assert.equal(2, result.steps)
     assert.equal(-2, net.weight:item())
+    for batches = 1, 9 do -- every window is a mean, whole or not
+      spec, net = weight_model(table.move({ 1, 1, 1, 1, 1, 1, 1, 1, 1 }, 1, batches, 1, {}), { accumulate = 4 })
+      assert.equal(math.ceil(batches / 4), spec:run().steps)
+      assert.equal(-math.ceil(batches / 4), net.weight:item())
+    end
   end)
 
   it("drops the whole window of a loss or gradient that is not finite (case 44)", function()
@@ -177,6 +191,13 @@ describe("accumulation", function()
     local result = spec:run()
     assert.equal(-1, net.weight:item())
     assert.equal(1, result.state.optimizers:stats().updates)
+    for _, values in ipairs { { 1, 0 / 0, 1, 1 }, { math.huge, 1, 1, 1 }, { 1, -math.huge, 1, 1 }, { 0 / 0, 0 / 0, 1, 1 }, { 1, 1, 1, 0 / 0 } } do
+      spec, net = weight_model(values, { accumulate = 2, momentum = 0.5, nonfinite = "skip" })
+      result = spec:run()
+      assert.equal(-1, net.weight:item())
+      assert.equal(1, result.state.optimizers:state_dict()["state.weight.step"])
+      fails("the loss is", function() weight_model(values, { accumulate = 2 }):run() end)
+    end
   end)
 
   it("of equal batches equals one large batch", function()
