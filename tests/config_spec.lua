@@ -99,7 +99,7 @@ describe("odd values", function()
       ["--optimizers=5"] = "optimizers: a table expected", ["--optimizers=[1]"] = "optimizers.1: class", ["--optimizers.a.lr=1"] = "optimizers.a: class",
       ["--epochs=nan"] = "epochs: expected a number", ["--epochs=1e400"] = "epochs: expected a number", ["--="] = "a value is missing",
       ["--rate=[null]"] = "rate: expected a number", ["--sizes=[null]"] = "sizes%[1%]: expected a number", ["--näme=1"] = "unknown option .näme",
-      ["--.=1"] = "unknown option", ["--config="] = "a config ends with", ['--lr_scheduler={"class_path": "linear", "init_args": 5}'] = "init_args: a table expected",
+      ["--.=1"] = "unknown option", ['--lr_scheduler={"class_path": "linear", "init_args": 5}'] = "init_args: a table expected",
     } do fails(message, read, { word }) end
   end)
 
@@ -170,6 +170,8 @@ describe("a choice in a config", function()
     fails('optimizer: unknown optimizer "AdamX" %(did you mean "Adam"', read, { "--optimizer=AdamX" })
     fails("optimizer.lr: expected a number at least 0, got %-1", read, { "--optimizer.lr=-1" })
     fails('lr_scheduler: unknown option "warmup_step" %(did you mean "warmup_steps"', read, { "--lr_scheduler.warmup_step=1" })
+    fails("lr_scheduler.max_lr: is required", read, { "--lr_scheduler=OneCycleLR" })
+    fails("%-%-config: a value is missing", read, { "--config=" })
     fails('lr_scheduler: unknown schedule "cosin"', read, { "--lr_scheduler=cosin" })
     fails("optimizer.lr.x: an argument has no parts", read, { "--optimizer.lr.x=1" })
   end)
@@ -285,6 +287,8 @@ describe("config files", function()
       { ".yaml", "a: [1\n", "yaml" }, { ".json", '{"epochs": 1,}', "line 1" }, { ".json", '{"epochs":1,"epochs":2}', "duplicate" },
       { ".lua", "return { epochs = }", "unexpected symbol" }, { ".lua", "while true do end", "computes nothing for long" },
       { ".lua", "return os.exit()", "attempt to index a nil value" }, { ".lua", "return 5", "a table expected, got a number" },
+      { ".yaml", "epochs: 1\n---\nepochs: 2\n", "line 2: a second document begins" }, { ".yaml", "null\n", "a table expected, got null" },
+      { ".yaml", "", "a table expected, got nothing" }, { ".yaml", "config: 5\n", 'unknown option "config"; legal: data, epochs' },
       { ".toml", "epochs = 1", "ends with .lua, .json, .yaml or .yml" }, { ".json", '{"epoch": 1}', 'unknown option "epoch"' },
     } do
       local path = written(case[1], case[2])

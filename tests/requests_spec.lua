@@ -41,7 +41,7 @@ end
 
 --- The lines of the groups that a training ends with.
 local function trained(command)
-  local result = process.run(folder, "optlua " .. command .. " --out run")
+  local result = process.run(folder, "optlua " .. command .. " --out run$$")
   assert.equal(0, result.code, result.err)
   local lines = {}
   for line in result.out:gmatch "[^\n]+" do
@@ -52,7 +52,7 @@ end
 
 --- What a command line that is refused says.
 local function refused(command)
-  local result = process.run(folder, "optlua " .. command .. " --out run")
+  local result = process.run(folder, "optlua " .. command .. " --out run$$")
   assert.equal(2, result.code, result.out)
   return result.err
 end

@@ -316,6 +316,19 @@ describe("the config of a spec builds", function()
     optlua.datasets.unregister "line_points"
   end)
 
+  it("nothing from sections that the script's functions take the place of", function()
+    local own = make { build_lr_schedulers = function(o) return optim.lr_scheduler(o, function() return 1 end) end }
+    for section, value in pairs { loss = "mse", data = "digits", model = "any", lr_scheduler = { class = "constant" } } do
+      fails(section .. ": nothing reads it, for the script's build_" .. section, function() own:run { [section] = value } end)
+    end
+    fails("optimizers: nothing reads this section", function() make():run { optimizers = { gen = "SGD" } } end)
+    local handed = make { build_lr_schedulers = function(o, cfg, n, default) return default(o, cfg, n) end }
+    assert.near(0.05, handed:run({ lr_scheduler = { class = "constant", factor = 0.5 } }).state.optimizers.groups.default.lr, 1e-12)
+    local sectioned = make { build_loss = function(cfg) return optlua.losses.resolve(cfg.loss.class) {} end,
+      config = { epochs = 1, optimizer = { class = "SGD" }, loss = { class = "mse" } } }
+    assert.equal(1, sectioned:run({ loss = "l1", steps = 1 }).steps) -- the script's table has it
+  end)
+
   it("wrappers, and says how to switch inherited groups off", function()
     local Split = optim.wrapper { name = "Split", build = function(named) return optim.SGD(named) end }
     local spec = make { config = { epochs = 1, optimizer = { class = Split }, groups = { { name = "all", match = "*" } } } }

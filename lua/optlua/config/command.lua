@@ -59,7 +59,7 @@ function command.read(words, config, switches)
       else
         value = "true"
       end
-      if not value and kind ~= "optional" then
+      if not value and kind ~= "optional" or value == "" and kind == "value" then
         problems[#problems + 1] = ("--%s: a value is missing"):format(name)
       elseif name == "config" then
         table.insert(given.config, value)

@@ -30,10 +30,12 @@ local function check_event(event, top)
 end
 
 local function check_yaml(source)
-  local stack = { {} }
+  local stack, documents = { {} }, 0
   for event in require("yaml").parser(source) do
     local top, kind = stack[#stack], event.type
     if kind == "STREAM_END" then return nil end
+    if kind == "DOCUMENT_START" then documents = documents + 1 end
+    if documents > 1 then return ("line %d: a second document begins; a config is one"):format(event.start_mark.line + 1) end
     if kind == "SCALAR" or kind == "ALIAS" or kind == "MAPPING_START" or kind == "SEQUENCE_START" then
       local problem = check_event(event, top)
       if problem then return problem end
@@ -81,7 +83,10 @@ function file.read(path)
   local value
   value, problem = reader(source, path)
   if problem then return nil, problem:find(path, 1, true) and problem or ("%s: %s"):format(path, problem) end
-  if type(value) ~= "table" or value == text.null then return nil, ("%s: a table expected, got a %s"):format(path, type(value)) end
+  if type(value) ~= "table" or value == text.null then
+    local got = value == nil and "nothing" or value == text.null and "null" or "a " .. type(value)
+    return nil, ("%s: a table expected, got %s"):format(path, got)
+  end
   return value
 end
 

@@ -12,6 +12,7 @@ local text = require "optlua.config.text"
 ---@class optlua.Config
 ---@field values table the values as they stand
 ---@field notes string[] what was dropped or ignored, for the user
+---@field closed table<string, string>? sections that are not read, and what takes their place
 ---@field open boolean whether optimizer, groups … may be set though the script's table lacks them
 ---@field switches string[] other words of the command line, for messages
 local Config = {}
@@ -203,15 +204,22 @@ end
 local standard = { data = true, groups = true, loss = true, lr_scheduler = true, lr_schedulers = true, model = true,
   optimizer = true, optimizers = true }
 
-local function unknown_key(self, schema, path)
+-- Whether a section that the script's table lacks is read all the same.
+local function is_open(self, key) return self.open and standard[key] and not (self.closed and self.closed[key]) end
+
+local function unknown_key(self, schema, path, source)
   local legal = {}
   for name in pairs(schema) do legal[name] = true end
   if #path == 1 and self.open then
-    for name in pairs(standard) do legal[name] = true end
-    for _, name in ipairs(self.switches or {}) do legal[name] = true end
+    for name in pairs(standard) do legal[name] = is_open(self, name) or nil end
+    for name in pairs(schema) do legal[name] = true end
+    for _, name in ipairs(source:find "^%-%-" and self.switches or {}) do legal[name] = true end
   end
   local names = options.names(legal)
   local parent = name_of(table.move(path, 1, #path - 1, 1, {}))
+  if #path == 1 and self.closed and self.closed[path[1]] then
+    return self:complain("%s: nothing reads it, for the script's %s takes its place", path[1], self.closed[path[1]])
+  end
   self:complain("%s%s", parent == "" and "" or parent .. ": ", options.unknown("option", path[#path], names))
 end
 
@@ -220,14 +228,14 @@ local function set(self, schema, values, path, at, value, source, raw)
   local key = path[at]
   local here = table.move(path, 1, at, 1, {})
   local described = schema[key]
-  if key == "groups" and at == 1 and (described ~= nil or self.open) then return set_groups(self, values, path, value, source) end
-  local free = self.open and standard[here[1]] and (at == 1 or next(schema) == nil)
+  if key == "groups" and at == 1 and (described ~= nil or is_open(self, key)) then return set_groups(self, values, path, value, source) end
+  local free = is_open(self, here[1]) and (at == 1 or next(schema) == nil)
   if choice.kind(here) and (described ~= nil or free) then
     if #path > at + 1 then return self:complain("%s: an argument has no parts", name_of(path)) end
     return set_choice(self, values, here, at < #path and { [path[at + 1]] = value } or value, source)
   end
-  if described == nil and self.open and standard[key] then described = {} end
-  if described == nil then return unknown_key(self, schema, here) end
+  if described == nil and at == 1 and is_open(self, key) then described = {} end
+  if described == nil then return unknown_key(self, schema, here, source) end
   if is_section(described) then
     values[key] = values[key] or {}
     if at < #path then return set(self, described, values[key], path, at + 1, value, source, raw) end
@@ -312,6 +320,12 @@ local function check_choice(self, section, path)
   local dropped = choice.drop_ignored(section, legal)
   if #dropped > 0 then
     table.insert(self.notes, ("%s: %s: not needed here, ignored"):format(where, table.concat(dropped, ", ")))
+  end
+  for _, key in ipairs(options.names(legal)) do
+    local option = options.describe(legal[key])
+    if option.required and option.default == nil and section[key] == nil and not (self.open and choice.is_length[key]) then
+      self:complain("%s.%s: is required", where, key)
+    end
   end
   check_section(self, section, legal, where)
 end

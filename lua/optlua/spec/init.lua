@@ -187,11 +187,26 @@ function Spec:callback(name, state)
   for i = 1, #list do list[i](state) end
 end
 
+-- Which function of a script takes the place of a section of the config, and of how many arguments the last is `default`.
+local in_place = { data = { "build_data", 2 }, groups = { "build_optimizers", 3 }, loss = { "build_loss", 2 },
+  lr_scheduler = { "build_lr_schedulers", 4 }, model = { "build_model", 3 }, optimizer = { "build_optimizers", 3 } }
+
+-- Sections that nothing reads: the script has a function instead, which does not take the built-in one.
+local function closed_sections(self)
+  local closed = {}
+  for section, pair in pairs(in_place) do
+    local fn = self._parts[pair[1]][1]
+    local info = type(fn) == "function" and debug.getinfo(fn, "u")
+    if info and not info.isvararg and info.nparams < pair[2] then closed[section] = pair[1] end
+  end
+  return closed
+end
+
 --- Its config, to be changed and then finished.
 ---@return optlua.Config
 function Spec:new_config()
   local config = Config.new(self.config, base_config)
-  config.open = true
+  config.open, config.closed = true, closed_sections(self)
   return config
 end
 

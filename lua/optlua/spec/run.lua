@@ -67,6 +67,9 @@ local function build_optimizers(state)
         :format(type(found) == "table" and "another object" or tostring(found)))
     end
   end
+  if cfg.optimizers and type(model.configure_optimizers) ~= "function" and not spec:replaces "build_optimizers" then
+    blame "optimizers: nothing reads this section: the model has no configure_optimizers, and the spec no build_optimizers"
+  end
   state.manual = type(state.optimizers.step) ~= "function"
   if not state.lr_schedulers and not state.manual then
     state.lr_schedulers = spec:call("build_lr_schedulers", state.optimizers, cfg, state.training_steps)
