@@ -68,7 +68,7 @@ ifneq ($(V),1)
 .SILENT:
 endif
 
-.PHONY: all help setup demo test test-long spec test-asan test-asan-quick lint layers format docs \
+.PHONY: all help setup demo test test-long test-crash spec test-asan test-asan-quick lint layers format docs \
   bench install uninstall clean FORCE
 
 all: $(LIBRARY) $(MODULE) $(PROGRAM) ## the interpreter, the loadable module, the static library
@@ -88,6 +88,9 @@ test: setup all $(C_TESTS) ## sets up, builds, runs every test
 
 test-long: $(BUILD)/test/rule_random_test ## 20,000 random rules on each instruction set
 	for isa in avx512f avx sse2 scalar; do OPTLUA_ISA=$$isa $< 20000 || exit 1; done
+
+test-crash: all $(BUILD)/test/crash_test ## 300 kills at random moments of saves
+	OPTLUA=$(PROGRAM) $(BUILD)/test/crash_test 300
 
 spec: all ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
 	$(RUN_TESTS) --verbose $(if $(FILTER),--filter='$(FILTER)') $(FILE)

@@ -140,7 +140,7 @@ describe("many checkpoints", function()
     assert.same({}, checkpoint.list(place))
     assert.is_nil((checkpoint.latest(place)))
     for _, name in ipairs { "step-1", "step-3", "step-2" } do checkpoint.save(place .. "/" .. name, given) end
-    process.run(place, "mkdir step-9.writing other; touch step-9.writing/x")
+    process.run(place, "mkdir step-9.writing other; touch step-9.writing/x best.safetensors.77-0.tmp")
     assert.same({ place .. "/step-1", place .. "/step-2", place .. "/step-3" }, checkpoint.list(place))
     assert.equal(place .. "/step-3", (checkpoint.latest(place)))
     process.run(place, "printf x >>step-3/weights.safetensors")

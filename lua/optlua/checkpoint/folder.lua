@@ -56,16 +56,20 @@ function folder.write(path, fill)
   if not ok then error(problem, 0) end
 end
 
---- Removes what killed runs have left in a folder.
+--- Whether a name in a folder is what a killed run has left: a folder, or a file of weights, that was being written.
+---@param name string
+---@return boolean
+function folder.is_temporary(name)
+  return name:sub(-#SUFFIX) == SUFFIX or name:find "%.safetensors%.%d+%-%d+%.tmp$" ~= nil
+end
+
+--- Removes what killed runs have left in a folder. Nobody else may write there.
 ---@param path string
 function folder.sweep(path)
   local ok, entries = pcall(host.folder_list, path)
   for _, entry in ipairs(ok and entries or {}) do
-    if entry.name:sub(-#SUFFIX) == SUFFIX then folder.remove(path .. "/" .. entry.name) end
+    if folder.is_temporary(entry.name) then folder.remove(path .. "/" .. entry.name) end
   end
 end
-
---- Whether a name in a folder is what a killed run has left.
-function folder.is_temporary(name) return name:sub(-#SUFFIX) == SUFFIX end
 
 return folder

@@ -182,7 +182,10 @@ function keeper.lock(path)
 end
 
 --- Removes what killed runs have left.
-function keeper.sweep(path) folder.sweep(path .. "/checkpoints") end
+function keeper.sweep(path)
+  folder.sweep(path)
+  folder.sweep(path .. "/checkpoints")
+end
 
 -- Signals ----------------------------------------------------------------------------------------------------
 
