@@ -6,15 +6,25 @@ local host = require("optlua.core").hidden
 
 local folder = {}
 
---- Removes a folder and what is in it; what cannot be removed stays.
----@param path string
-function folder.remove(path)
+local SUFFIX = ".writing"
+
+-- Removes a folder piece by piece; what cannot be removed stays.
+local function remove_tree(path)
   local ok, entries = pcall(host.folder_list, path)
   for _, entry in ipairs(ok and entries or {}) do
     local below = path .. "/" .. entry.name
-    if entry.is_folder and not entry.is_link then folder.remove(below) else os.remove(below) end
+    if entry.is_folder and not entry.is_link then remove_tree(below) else os.remove(below) end
   end
   os.remove(path)
+end
+
+--- Removes a folder and what is in it. It loses its name first: killed meanwhile, this leaves no half of a checkpoint, but what
+--- `sweep` removes.
+---@param path string
+function folder.remove(path)
+  local temporary = path .. SUFFIX
+  remove_tree(temporary)
+  if os.rename(path, temporary) then remove_tree(temporary) else remove_tree(path) end
 end
 
 --- Whether there is a folder of that name.
@@ -36,7 +46,16 @@ end
 
 local function parent(path) return path:match "^(.*)/[^/]+$" or "." end
 
-local SUFFIX = ".writing"
+-- Gives the written folder its name, and brings that to the disk; where the disk fails, what was there before gets it back.
+local function commit(temporary, path)
+  host.sync(temporary)
+  local replaces = folder.exists(path)
+  if replaces then host.exchange(temporary, path) else assert(os.rename(temporary, path)) end
+  local synced, problem = pcall(host.sync, parent(path))
+  if synced then return end
+  if replaces then host.exchange(temporary, path) else assert(os.rename(path, temporary)) end
+  error(problem, 0)
+end
 
 --- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name.
 ---@param path string
@@ -44,15 +63,13 @@ local SUFFIX = ".writing"
 function folder.write(path, fill)
   local temporary = path .. SUFFIX
   folder.make(parent(path))
-  folder.remove(temporary)
+  remove_tree(temporary)
   host.make_folder(temporary)
-  local ok, problem = xpcall(function()
+  local ok, problem = pcall(function()
     fill(temporary)
-    host.sync(temporary)
-    if folder.exists(path) then host.exchange(temporary, path) else assert(os.rename(temporary, path)) end
-    host.sync(parent(path))
-  end, function(message) return message end)
-  folder.remove(temporary) -- what was there before, or what is left of a failure
+    commit(temporary, path)
+  end)
+  remove_tree(temporary) -- what was there before, or what is left of a failure
   if not ok then error(problem, 0) end
 end
 
@@ -68,7 +85,7 @@ end
 function folder.sweep(path)
   local ok, entries = pcall(host.folder_list, path)
   for _, entry in ipairs(ok and entries or {}) do
-    if folder.is_temporary(entry.name) then folder.remove(path .. "/" .. entry.name) end
+    if folder.is_temporary(entry.name) then remove_tree(path .. "/" .. entry.name) end
   end
 end
 
