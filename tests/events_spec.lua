@@ -11,6 +11,7 @@ local function write_golden(path)
   local events = assert(host.events_create(path, 1.5))
   assert.is_true(host.events_scalars(events, 2.5, 7, { "loss", "lr/default" }, { 0.1, math.huge }))
   assert.is_true(host.events_histogram(events, 3.5, -1, "w", optlua.tensor { -1, 0, 0.5, 0.5, 0 / 0 }))
+  assert.is_true(host.events_resume(events, 4.5, 9))
   assert.is_true(host.events_close(events))
 end
 

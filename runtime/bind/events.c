@@ -77,6 +77,15 @@ static int events_histogram(lua_State *L) {
   return answer(L, ol_events_histogram(&error, events, when, tag, tensor), &error);
 }
 
+/* events_resume(events, time, step): true; from this step on earlier files are void. */
+static int events_resume(lua_State *L) {
+  ol_error error;
+  ol_events *events = luaL_checkudata(L, 1, TYPE);
+  ol_moment when = check_moment(L);
+  lua_pushboolean(L, true);
+  return answer(L, ol_events_resume(&error, events, when), &error);
+}
+
 /* events_close(events): true. */
 static int events_close(lua_State *L) {
   ol_error error;
@@ -92,6 +101,7 @@ const ol_natives ol_events_natives = {
   .list = (const ol_native[]){ HIDDEN("events_create", events_create),
                                HIDDEN("events_scalars", events_scalars),
                                HIDDEN("events_histogram", events_histogram),
+                               HIDDEN("events_resume", events_resume),
                                HIDDEN("events_close", events_close),
                                { { 0 } } },
 };

@@ -125,6 +125,17 @@ ol_status ol_events_histogram(ol_error *error, ol_events *events, ol_moment when
   return status;
 }
 
+ol_status ol_events_resume(ol_error *error, ol_events *events, ol_moment when) {
+  Ol__Event event = OL__EVENT__INIT;
+  Ol__SessionLog session = OL__SESSION_LOG__INIT;
+  session.status = OL__SESSION_LOG__STATUS__START;
+  event.wall_time = when.time;
+  event.step = when.step;
+  event.what_case = OL__EVENT__WHAT_SESSION_LOG;
+  event.session_log = &session;
+  return write_event(error, events, &event);
+}
+
 ol_status ol_events_close(ol_error *error, ol_events *events) {
   FILE *stream = events->stream;
   events->stream = NULL;

@@ -30,6 +30,9 @@ ol_status ol_events_scalars(ol_error *error, ol_events *events, ol_moment when, 
 ol_status ol_events_histogram(ol_error *error, ol_events *events, ol_moment when, const char *tag,
                               const ol_tensor *tensor);
 
+/* Says that a run goes on: what earlier files of the folder hold of this step on is void. */
+ol_status ol_events_resume(ol_error *error, ol_events *events, ol_moment when);
+
 /* Ends the file; closed already is harmless. */
 ol_status ol_events_close(ol_error *error, ol_events *events);
 

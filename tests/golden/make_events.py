@@ -5,7 +5,7 @@ python3 -m pip install tensorboard; python3 make_events.py. Made by tensorboard 
 import bisect
 import io
 
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -36,6 +36,7 @@ for event in (
     Event(wall_time=1.5, file_version="brain.Event:2"),
     summary(2.5, 7, dict(tag="loss", simple_value=0.1), dict(tag="lr/default", simple_value=float("inf"))),
     summary(3.5, -1, dict(tag="w", histo=histogram([-1, 0, 0.5, 0.5]))),
+    Event(wall_time=4.5, step=9, session_log=SessionLog(status=SessionLog.START)),
 ):
     writer.write(event.SerializeToString())
 with open("events.tfevents", "wb") as file:

@@ -191,6 +191,12 @@ function Log:histograms(step, tensors)
   end
 end
 
+--- Says in the event file that a run goes on: what earlier files hold of this step on is void.
+---@param step integer
+function Log:resume(step)
+  if self.events then check_events(self, host.events_resume(self.events, host.time(), step)) end
+end
+
 function Log:close()
   for name, entry in pairs(self.files) do
     self.files[name] = nil

@@ -159,7 +159,10 @@ function run.train(spec, cfg, config, opts)
   log_file:take_over(state.log_file)
   state.log_file = log_file
   if opts.prepare then opts.prepare(state) end
-  if opts.resume then keeper.resume(state, opts.resume, opts.policy) end
+  if opts.resume then
+    keeper.resume(state, opts.resume, opts.policy)
+    log_file:resume(state.step + 1)
+  end
   local signalled <close> = keeper.watch_signals()
   state.signalled = signalled
   state.model:train()
