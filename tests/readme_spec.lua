@@ -61,6 +61,7 @@ describe("README", function()
   for _, command in ipairs(commands()) do
     it("says " .. command, function()
       local short = command:gsub("optlua (%l+%.lua)", command:find "plan" and "%0" or "%0 --steps 2 --out run$$")
+      process.remove(folder .. "/run")
       local result = process.run(folder, short)
       assert.equal(0, result.code, result.err)
       local wanted = "the run is in run"
