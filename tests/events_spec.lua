@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local host = require("optlua.core").hidden
 local files = require "files"
+local process = require "process"
 local nn, data = optlua.nn, optlua.data
 
 local fails = require("fails").matching
@@ -139,6 +140,26 @@ describe("a run's event file", function()
       end
       for k = 2, 8 do assert.equal(after[k - 1], before[k]) end -- noted as they were at that moment
       assert.not_equal(before[1], after[1])
+    end)
+  end)
+
+  it("voids what others hold of later steps when the run goes on", function()
+    files.with_folder(function(folder)
+      files.write(folder .. "/line.lua", [[
+        local optlua = require "optlua"
+        local x = optlua.ones(16, 1)
+        return optlua.spec { name = "line", config = { steps = 4, batch_size = 4, optimizer = { class = "SGD" } },
+          build_model = function() return optlua.nn.Linear(1, 1) end,
+          build_data = function() return optlua.data.tensors(x, x) end, build_loss = function() return optlua.nn.MSELoss() end }
+      ]])
+      local result = process.run(folder, "optlua line.lua --out out && mkdir old && mv out/*tfevents* old "
+        .. "&& optlua line.lua --resume out --steps 6")
+      assert.equal("", result.err)
+      local start = "^\9........\16\5:\2\8\1$" -- at step 5
+      local before, after = messages(files.read(event_file(folder .. "/old"))), messages(files.read(event_file(folder .. "/out")))
+      for _, message in ipairs(before) do assert.not_matches(start, message) end
+      assert.matches(start, after[2])
+      assert.equal(2, count(after, "\4loss"))
     end)
   end)
 
