@@ -94,7 +94,7 @@ describe("activations refuse", function()
 
   it("options and arguments that they do not know", function()
     assert.error_matches(function() nn.LeakyReLU { slope = 1 } end, "unknown option \"slope\"")
-    assert.error_matches(function() nn.ReLU(false, 1) end, "at most 1 options")
+    assert.error_matches(function() nn.ReLU(false, 1) end, "at most 1 argument expected")
     assert.error_matches(function() nn.Tanh { inplace = true } end, "unknown option")
     assert.error_matches(function() nn.Threshold(1) end, "value: is required")
     assert.error_matches(function() nn.Softmax() end, "dim: is required")

@@ -94,13 +94,14 @@ describe("a distribution", function()
 
   it("names what does not fit", function()
     fails("Normal: scale: every element must be positive", function() distributions.Normal(0, -1) end)
-    fails("Normal: loc: every element must be finite", function() distributions.Normal(0 / 0, 1) end)
-    fails("Normal: scale: expected a tensor or a number, got nothing", function() distributions.Normal(0) end)
+    fails("Normal: loc: expected a number, got NaN", function() distributions.Normal(0 / 0, 1) end)
+    fails("Normal: loc: every element must be finite", function() distributions.Normal(optlua.tensor { 0 / 0 }, 1) end)
+    fails("Normal: scale: is required", function() distributions.Normal(0) end)
     fails("Normal: scale: is int64; wants float32 or float64",
       function() distributions.Normal(0, optlua.ones({ 2 }, { dtype = "int64" })) end)
     fails("Normal: shapes (2) and (3) do not broadcast",
       function() distributions.Normal(optlua.ones(2), optlua.ones(3)) end)
-    fails("sample_shape[1]: expected an integer at least 0, got -1", function() distributions.Normal(0, 1):sample(-1) end)
+    fails("sample_shape: expected an integer at least 0, got -1", function() distributions.Normal(0, 1):sample(-1) end)
     fails("Normal: value: expected a tensor or a number, got string", function() distributions.Normal(0, 1):log_prob "1" end)
     fails("Uniform: high: every element must be above low", function() distributions.Uniform(1, 1) end)
     fails("Exponential: rate: every element must be positive", function() distributions.Exponential(0) end)

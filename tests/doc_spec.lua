@@ -32,7 +32,7 @@ describe("the documentation", function()
 
   it("finds ops, layers, optimizers and functions by name", function()
     assert.matches("^tensor:relu%(%)\n", printed "relu")
-    assert.matches("^nn.Linear%(in_features, out_features, opts%)", printed "Linear")
+    assert.matches("^nn.Linear%(in_features, out_features, %[bias%], %[dtype%]%).*bias: default true", printed "Linear")
     assert.matches("weight_decay: default 0.01, at least 0", printed "AdamW")
     assert.matches("Decoupled weight decay", printed "optim.AdamW")
     assert.matches("data.loader%(dataset, opts%)", printed "data.loader")

@@ -193,10 +193,10 @@ describe("losses in Lua", function()
   end)
 
   it("name what does not fit", function()
-    fails("triplet_margin_loss: negative: tensor expected, got nil", F.triplet_margin_loss, ones(2), ones(2))
+    fails("triplet_margin_loss: negative: is required", F.triplet_margin_loss, ones(2), ones(2))
     fails('unknown option "margn" (did you mean "margin"?)', F.margin_ranking_loss, ones(2), ones(2), ones(2), { margn = 1 })
-    fails("hinge_embedding_loss: at most 2 options expected, got 3", F.hinge_embedding_loss, ones(2), ones(2), 1, "sum", 3)
-    fails("triplet_margin_loss: p is given twice", F.triplet_margin_loss, ones(2), ones(2), ones(2), 1, 2, { p = 2 })
+    fails("hinge_embedding_loss: at most 4 arguments expected, got 5", F.hinge_embedding_loss, ones(2), ones(2), 1, "sum", 3)
+    fails("triplet_margin_loss: p: is given twice", F.triplet_margin_loss, ones(2), ones(2), ones(2), 1, 2, { p = 2 })
     fails("margin: expected a number above 0, got 0", F.triplet_margin_loss, ones(2), ones(2), ones(2), 0)
     fails("gaussian_nll_loss: var of shape (2) does not fit the input's shape (3)",
       function() return nn.GaussianNLLLoss()(ones(3), ones(3), ones(2)) end)

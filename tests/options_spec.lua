@@ -65,7 +65,7 @@ describe("options.check", function()
 
   it("checks bounds, also of each element of a list", function()
     assert.matches("lr: expected a number at least 0, got %-1", problem { lr = -1 })
-    assert.matches("lr: expected a number at least 0, got %-?nan", problem { lr = 0 / 0 })
+    assert.matches("lr: expected a number at least 0, got NaN", problem { lr = 0 / 0 })
     assert.matches("betas%[2%]: expected a number at least 0 and below 1, got 1", problem { betas = { 0, 1 } })
     assert.matches("limit: expected a number above 0, got 0", problem { limit = 0 })
     assert.are.same({ 0, 0.5 }, with({ betas = { 0, 0.5 } }).betas)

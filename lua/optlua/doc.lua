@@ -177,25 +177,6 @@ local function function_entry(name, page, fn, first)
   }
 end
 
---- The comment of a class of layers stands above the line that makes it.
-local function layer_entry(name, page, class)
-  local maker = class.init or class.forward
-  local lines, at = where(maker)
-  if not lines then return nil end
-  local text = ""
-  for k, line in ipairs(lines) do
-    if line:find("^local " .. class.name .. " =") or line:find("^classes%." .. class.name .. " =") then text = comment_above(lines, k) end
-  end
-  local init = rawget(class, "init")
-  local arguments = init and comment_above(lines, at) or ""
-  return {
-    name = name, page = page, signature = ("%s(%s)"):format(name, init and parameters_of(init, 2) or ""),
-    text = arguments == "" and text or text .. "\n" .. arguments, example = example_in(text),
-  }
-end
-
--- Optimizers -------------------------------------------------------------------------------------------
-
 local function value_text(value)
   if type(value) ~= "table" then return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
   local words = {}
@@ -213,6 +194,42 @@ local function option_line(name, entry)
   if option.doc then words[#words + 1] = option.doc end
   return ("  %s: %s"):format(name, table.concat(words, ", "))
 end
+
+--- One line for each argument of a signature.
+local function option_lines(signature)
+  local lines = {}
+  for k, argument in ipairs(signature.list) do lines[k] = option_line(argument[1], argument[2]) end
+  return table.concat(lines, "\n")
+end
+
+--- The names of a signature's arguments, those that may be left out in brackets.
+local function argument_names(signature)
+  local names = {}
+  for k, argument in ipairs(signature.list) do
+    names[k] = options.describe(argument[2]).required and argument[1] or "[" .. argument[1] .. "]"
+  end
+  return table.concat(names, ", ")
+end
+
+--- The comment of a class of layers stands above the line that makes it.
+local function layer_entry(name, page, class)
+  local maker = class.init or class.forward
+  local lines, at = where(maker)
+  if not lines then return nil end
+  local text = ""
+  for k, line in ipairs(lines) do
+    if line:find("^local " .. class.name .. " =") or line:find("^classes%." .. class.name .. " =") then text = comment_above(lines, k) end
+  end
+  local form, init = class.signature, rawget(class, "init")
+  local arguments = form and option_lines(form) or init and comment_above(lines, at) or ""
+  local words = form and argument_names(form) or init and parameters_of(init, 2) or ""
+  return {
+    name = name, page = page, signature = ("%s(%s)"):format(name, words),
+    text = arguments == "" and text or text .. "\n" .. arguments, example = example_in(text),
+  }
+end
+
+-- Optimizers -------------------------------------------------------------------------------------------
 
 --- An optimizer is explained by the comment that begins its file, and by its hyperparameters.
 local function optimizer_entry(name, class)

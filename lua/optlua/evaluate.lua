@@ -1,4 +1,5 @@
 --- evaluate: runs a model over data without training it.
+local blame = require "optlua.blame"
 local options = require "optlua.options"
 local data = require "optlua.data"
 local evaluating = require "optlua.evaluating"
@@ -32,14 +33,14 @@ end
 local function evaluate(model, source, metrics, opts)
   opts = options.check("optlua.evaluate", opts, { batch_size = { default = 256, min = 1, integer = true } })
   if type(model) ~= "table" or type(model.named_modules) ~= "function" then
-    error(("optlua.evaluate: model: a module expected, got %s"):format(type(model)), 2)
+    blame(("optlua.evaluate: model: a module expected, got %s"):format(type(model)))
   end
   if type(metrics) ~= "table" then
-    error(("optlua.evaluate: metrics: a table of metrics by name expected, got %s"):format(type(metrics)), 2)
+    blame(("optlua.evaluate: metrics: a table of metrics by name expected, got %s"):format(type(metrics)))
   end
   for name, metric in pairs(metrics) do
     if type(metric) ~= "table" or not (metric.update and metric.compute and metric.reset) then
-      error(("optlua.evaluate: metric %q needs update, compute and reset"):format(name), 2)
+      blame(("optlua.evaluate: metric %q needs update, compute and reset"):format(name))
     end
     metric:reset()
   end

@@ -1,5 +1,6 @@
 --- gradcheck: compares the gradients of a function with finite differences.
 
+local blame = require "optlua.blame"
 local core = require "optlua.core"
 local options = require "optlua.options"
 
@@ -48,11 +49,11 @@ local function check_inputs(inputs)
   for i, input in ipairs(inputs) do
     any = any or core.is_tensor(input) and input.requires_grad
     if core.is_tensor(input) and input.requires_grad and (input.dtype ~= "float64" or not input.is_leaf) then
-      error(("gradcheck: input %d: a float64 leaf expected, got %s%s"):format(i, input.dtype,
-        input.is_leaf and "" or ", the result of " .. input.grad_fn), 3)
+      blame(("gradcheck: input %d: a float64 leaf expected, got %s%s"):format(i, input.dtype,
+        input.is_leaf and "" or ", the result of " .. input.grad_fn))
     end
   end
-  if not any then error("gradcheck: no input requires a gradient; there is nothing to check", 3) end
+  if not any then blame("gradcheck: no input requires a gradient; there is nothing to check") end
   return inputs
 end
 
@@ -60,7 +61,7 @@ local function check_outputs(outputs)
   for k = 1, outputs.n do
     if outputs[k].requires_grad then return end
   end
-  error("gradcheck: no output requires a gradient; there is nothing to check", 3)
+  blame("gradcheck: no output requires a gradient; there is nothing to check")
 end
 
 -- The gradients of the inputs for a seed of 1 at element i of output k.
@@ -103,8 +104,8 @@ local function gradcheck(fn, inputs, given)
           local own = input.grad and input.grad[key]:item() or 0
           local near = math.abs(own - number) <= option.atol + option.rtol * math.abs(number)
           if not near then
-            error(("gradcheck: output %d, element %d, by input %d, element %d: backward says %.9g, the difference %.9g")
-              :format(k, i, n, e, own, number), 2)
+            blame(("gradcheck: output %d, element %d, by input %d, element %d: backward says %.9g, the difference %.9g")
+              :format(k, i, n, e, own, number))
           end
         end
       end

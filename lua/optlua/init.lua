@@ -4,6 +4,7 @@
 -- parts of the library (nn, optim, data …) are loaded when they are first used: a field that is not
 -- there is the module "optlua.FIELD"; where there is none, reading it raises and names the nearest.
 
+local blame = require "optlua.blame"
 local core = require "optlua.core"
 
 local _, path = ...
@@ -27,7 +28,7 @@ return setmetatable(optlua, {
     if not exists(module) then
       local options = require "optlua.options"
       local near = options.nearest(name, options.names(self))
-      error(("optlua.%s does not exist%s"):format(name, near and (" (did you mean %s?)"):format(near) or ""), 2)
+      blame(("optlua.%s does not exist%s"):format(name, near and (" (did you mean %s?)"):format(near) or ""))
     end
     local value = require(module)
     rawset(self, name, value)

@@ -18,6 +18,7 @@
 -- of a list of numbers or words; a list that is given must be as long as its default, unless the
 -- default is empty.
 
+local blame = require "optlua.blame"
 local core = require "optlua.core"
 
 local options = {}
@@ -55,6 +56,7 @@ function options.nearest(name, list)
 end
 
 local function quote(value)
+  if value ~= value then return "NaN" end
   return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
 end
 
@@ -79,7 +81,7 @@ function options.strict(what, module)
     __index = function(_, name)
       if type(name) ~= "string" or name:find "^_" then return nil end
       local near = options.nearest(name, options.names(module))
-      error(("%s.%s does not exist%s"):format(what, name, near and (" (did you mean %s?)"):format(near) or ""), 2)
+      blame(("%s.%s does not exist%s"):format(what, name, near and (" (did you mean %s?)"):format(near) or ""))
     end,
   })
 end
@@ -242,16 +244,15 @@ function options.value(name, value, entry)
   return check_scalar(option, name, value)
 end
 
---- Checks one argument of a call; raises at the line that called the caller.
+--- Checks one argument of a call; raises at the script's line.
 ---@param what string whose argument it is; begins the message
 ---@param name string
 ---@param value any nil where it is missing
 ---@param entry any a description or a bare default
----@param level integer? whom to blame, as in `error`; default 3: the caller of argument's caller
 ---@return any checked
-function options.argument(what, name, value, entry, level)
+function options.argument(what, name, value, entry)
   local checked, problem = options.value(name, value, entry)
-  if problem then error(("%s: %s"):format(what, problem), level or 3) end
+  if problem then blame(("%s: %s"):format(what, problem)) end
   return checked
 end
 
@@ -298,16 +299,15 @@ function options.collect(given, schema)
   return checked, problems
 end
 
---- Checks given against schema; raises naming every problem, at the line that called the caller.
+--- Checks given against schema; raises naming every problem, at the script's line.
 ---@param what string whose options these are; begins the message
 ---@param given table? options by name; nil: none
 ---@param schema table<string, any>
----@param level integer? whom to blame, as in `error`; default 3: the caller of check's caller
 ---@return table checked a new table with every option, defaults filled in
-function options.check(what, given, schema, level)
+function options.check(what, given, schema)
   local checked, problems = options.collect(given, schema)
   if #problems > 0 then
-    error(("%s: %s"):format(what, table.concat(problems, "\n" .. what .. ": ")), level or 3)
+    blame(("%s: %s"):format(what, table.concat(problems, "\n" .. what .. ": ")))
   end
   return checked
 end

@@ -379,7 +379,7 @@ local function strict(values, schema, where)
     __name = SECTION,
     __index = function(_, key)
       if schema[key] ~= nil or standard[key] or type(key) ~= "string" then return nil end
-      error(("the config: %s"):format(options.unknown("key", name_of(append(where, key)), options.names(schema))), 2)
+      blame(("the config: %s"):format(options.unknown("key", name_of(append(where, key)), options.names(schema))))
     end,
   })
 end

@@ -295,7 +295,7 @@ local schema = {
 }
 
 local function check(opts)
-  opts = options.check(WHAT, opts, schema, 4)
+  opts = options.check(WHAT, opts, schema)
   for _, name in ipairs { "delimiter", "quote" } do
     if #opts[name] ~= 1 or opts[name]:find "[\r\n]" then blame(("%s: %s: one byte expected, got %q"):format(WHAT, name, opts[name])) end
   end

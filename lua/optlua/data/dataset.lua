@@ -22,9 +22,10 @@ local options = require "optlua.options"
 ---@return data.Dataset
 local function check(what, dataset)
   if type(dataset) ~= "table" or type(dataset.get) ~= "function" then
-    blame(("%s: a dataset expected: a table with n, the number of items, and a function get(i), called with a dot"):format(what))
+    blame(("%s: a dataset expected: a table with n, the number of items, and a function get(i), called with a dot")
+      :format(what))
   end
-  options.argument(what, "dataset.n", dataset.n, { required = true, type = "integer", min = 0 }, 4)
+  options.argument(what, "dataset.n", dataset.n, { required = true, type = "integer", min = 0 })
   return dataset
 end
 
@@ -32,7 +33,7 @@ end
 local function check_position(i, n)
   if math.type(i) ~= "integer" or i < 1 or i > n then
     local hint = type(i) == "table" and "; get is called with a dot: dataset.get(i)" or ""
-    error(("dataset.get: a position from 1 to %d expected, got %s%s"):format(n, tostring(i), hint), 3)
+    blame(("dataset.get: a position from 1 to %d expected, got %s%s"):format(n, tostring(i), hint))
   end
 end
 
@@ -68,13 +69,13 @@ local function tensors(...)
   for i = 1, select("#", ...) do
     local column = columns[i]
     if not optlua.is_tensor(column) or column.ndim == 0 then
-      error(("data.tensors: argument %d: a tensor of at least one dimension expected"):format(i), 2)
+      blame(("data.tensors: argument %d: a tensor of at least one dimension expected"):format(i))
     end
     if #column ~= #columns[1] then
-      error(("data.tensors: argument %d has %d items, the first has %d"):format(i, #column, #columns[1]), 2)
+      blame(("data.tensors: argument %d has %d items, the first has %d"):format(i, #column, #columns[1]))
     end
   end
-  if #columns == 0 then error("data.tensors: at least one tensor expected", 2) end
+  if #columns == 0 then blame("data.tensors: at least one tensor expected") end
   local function map(fn)
     local values = {}
     for i, column in ipairs(columns) do values[i] = fn(column) end
@@ -127,7 +128,7 @@ end
 --- rounding down leaves goes to the first parts, one each, as in PyTorch.
 local function lengths_of(n, parts)
   local what, sum, fractions = "data.random_split", 0, false
-  options.argument(what, "parts", parts, { required = true, type = "list", min = 0 }, 4)
+  options.argument(what, "parts", parts, { required = true, type = "list", min = 0 })
   for _, part in ipairs(parts) do
     sum = sum + part
     fractions = fractions or math.tointeger(part) == nil

@@ -71,7 +71,7 @@ local function open(source, opts)
     train = { required = false, type = "boolean" },
     transform = { required = false, type = "callable" },
     seed = { required = false, type = "integer" },
-  }, 4)
+  })
   if not opts.root then blame(("data.%s: root: is required: %s"):format(source.name, source.hint)) end
   local function part(name)
     local set = read(source, opts.root, name)

@@ -14,7 +14,7 @@ local schema = {
 
 --- The windows of one file.
 local function open(path, opts)
-  options.argument("data.tokens", "path", path, { required = true, type = "string" }, 4)
+  options.argument("data.tokens", "path", path, { required = true, type = "string" })
   local file, count, format, dtype = host.tokens_open(path, opts.format, opts.dtype)
   if count <= opts.context then
     blame(("data.tokens: %s has %d tokens; a context of %d needs at least %d"):format(path, count, opts.context, opts.context + 1))

@@ -33,7 +33,7 @@ end
 --- Height and width: two numbers, or one for both.
 local function check_size(name, size)
   local what = "transforms." .. name
-  size = options.argument(what, "size", size, { required = true, type = "integer|list", min = 1, integer = true }, 4)
+  size = options.argument(what, "size", size, { required = true, type = "integer|list", min = 1, integer = true })
   if type(size) == "number" then return size, size end
   if #size ~= 2 then blame(("%s: size: height and width expected, got %d numbers"):format(what, #size)) end
   return size[1], size[2]
@@ -76,7 +76,7 @@ function transforms.ToFloat()
 end
 
 local function check_channels(name, values, above)
-  options.argument("transforms.Normalize", name, values, { required = true, type = "list", above = above }, 4)
+  options.argument("transforms.Normalize", name, values, { required = true, type = "list", above = above })
   return optlua.tensor(values):reshape(-1, 1, 1)
 end
 

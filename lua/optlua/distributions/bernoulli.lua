@@ -9,11 +9,10 @@ local fields = {}
 ---@class optlua.Bernoulli: optlua.Distribution
 ---@field probs optlua.Tensor
 ---@field logits optlua.Tensor
-local Bernoulli = distribution.class("Bernoulli", fields)
+local Bernoulli = distribution.class("Bernoulli", distribution.probs_or_logits, fields)
 
----@param given optlua.Tensor|number|{ probs?: optlua.Tensor|number, logits?: optlua.Tensor|number }
-function Bernoulli:init(given)
-  local which, value = distribution.probs_or_logits("Bernoulli", given)
+function Bernoulli:init(...)
+  local which, value = distribution.either(Bernoulli, ...)
   if which == "probs" then
     distribution.demand("Bernoulli", "probs", value:ge(0):logical_and(value:le(1)), "from 0 to 1")
   else

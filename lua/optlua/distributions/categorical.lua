@@ -1,5 +1,6 @@
 --- categorical: one of K classes.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local distribution = require "optlua.distributions.distribution"
 
 local fields = {}
@@ -11,15 +12,14 @@ local fields = {}
 ---@field probs optlua.Tensor
 ---@field logits optlua.Tensor
 ---@field num_events integer
-local Categorical = distribution.class("Categorical", fields)
+local Categorical = distribution.class("Categorical", distribution.probs_or_logits, fields)
 
 local lowest = { float32 = -0x1.fffffep127, float64 = -0x1.fffffffffffffp1023 }
 
----@param given optlua.Tensor|{ probs?: optlua.Tensor, logits?: optlua.Tensor }
-function Categorical:init(given)
-  local which, value = distribution.probs_or_logits("Categorical", given)
+function Categorical:init(...)
+  local which, value = distribution.either(Categorical, ...)
   local shape = value.shape
-  if #shape == 0 or shape[#shape] == 0 then error(("Categorical: %s has no classes"):format(which), 3) end
+  if #shape == 0 or shape[#shape] == 0 then blame(("Categorical: %s has no classes"):format(which)) end
   if which == "probs" then
     distribution.demand("Categorical", "probs", value:ge(0), "at least 0")
     value = value / value:sum(-1, true)
@@ -62,9 +62,9 @@ end
 function Categorical:log_prob(value)
   value = self:_value(value, "int64")
   if value:is_floating_point() then
-    error(('Categorical: value is %s; classes are int64 (value:to("int64"))'):format(value.dtype), 2)
+    blame(('Categorical: value is %s; classes are int64 (value:to("int64"))'):format(value.dtype))
   end
-  local shape = distribution.broadcast("Categorical: value and batch", { value.shape, self.batch_shape }, 3)
+  local shape = distribution.broadcast("Categorical: value and batch", { value.shape, self.batch_shape })
   local logits = self.logits:expand(table.move({ self.num_events }, 1, 1, #shape + 1, { table.unpack(shape) }))
   return logits:gather(-1, value:expand(shape):unsqueeze(-1)):squeeze(-1)
 end

@@ -1,6 +1,7 @@
 --- distribution: what every distribution is: parameters that broadcast to a batch shape, samples, densities.
 local optlua = require "optlua"
-local options = require "optlua.options"
+local blame = require "optlua.blame"
+local signature = require "optlua.signature"
 
 local distribution = {}
 
@@ -19,28 +20,30 @@ local lazy = {}
 function lazy.stddev(self) return self.variance:sqrt() end
 
 --- Draws samples without history.
----@param sample_shape? integer|integer[] in front of the batch shape; default: none
+---@param ... integer|integer[] sample_shape, in front of the batch shape; default: none
 ---@return optlua.Tensor # (sample_shape…, batch_shape…)
-function Distribution:sample(sample_shape)
-  local shape = self:_shape(sample_shape)
+function Distribution:sample(...)
+  local shape = self:_shape(...)
   return optlua.no_grad(function() return self:_draw(shape) end)
 end
 
 --- Draws samples through which gradients flow to the parameters.
----@param sample_shape? integer|integer[]
----@return optlua.Tensor
-function Distribution:rsample(sample_shape)
+---@param ... integer|integer[] sample_shape, in front of the batch shape; default: none
+---@return optlua.Tensor # (sample_shape…, batch_shape…)
+function Distribution:rsample(...)
   if not self._differentiable then
-    error(("%s: has no rsample: samples do not move with the parameters"):format(self.name), 2)
+    blame(("%s: has no rsample: samples do not move with the parameters"):format(self.name))
   end
-  return self:_draw(self:_shape(sample_shape))
+  return self:_draw(self:_shape(...))
 end
 
+local read_shape = signature.reader("sample",
+  { { "sample_shape", { default = {}, type = "integer|list", integer = true, min = 0 } } })
+
 --- The full shape of samples, as a list.
-function Distribution:_shape(sample_shape)
-  if type(sample_shape) == "number" then sample_shape = { sample_shape } end
-  local shape = options.argument(self.name .. ":sample", "sample_shape", sample_shape or {},
-    { required = true, type = "list", integer = true, min = 0 }, 4)
+function Distribution:_shape(...)
+  local shape = read_shape(...)
+  if type(shape) == "number" then shape = { shape } end
   return table.move(self.batch_shape, 1, #self.batch_shape, #shape + 1, shape)
 end
 
@@ -48,7 +51,7 @@ end
 function Distribution:_value(value, dtype)
   if type(value) == "number" then return optlua.tensor(value, { dtype = dtype or self._dtype }) end
   if not optlua.is_tensor(value) then
-    error(("%s: value: expected a tensor or a number, got %s"):format(self.name, type(value)), 3)
+    blame(("%s: value: expected a tensor or a number, got %s"):format(self.name, type(value)))
   end
   return value
 end
@@ -57,14 +60,22 @@ local function to_string(self)
   return ("%s(batch_shape=(%s))"):format(self.name, table.concat(self.batch_shape, ", "))
 end
 
---- Makes a class of distributions. `fields` are computed when first read. The class defines
+local parameter = { required = true, type = "tensor|number" }
+
+--- Makes a class of distributions. `arguments` are the parameters, as a signature lists them, or names alone. `fields` are computed when first read. The class defines
 --- `init(self, …)`, which sets batch_shape and _dtype, `_draw(self, shape)`, `log_prob(self, value)` and
 --- `entropy(self)`.
 ---@param name string
+---@param arguments (string|{ [1]: string, [2]: any })[]
 ---@param fields table<string, fun(self: table): any>
 ---@return table
-function distribution.class(name, fields)
+function distribution.class(name, arguments, fields)
   local class = setmetatable({ name = name }, { __index = Distribution })
+  local list = {}
+  for k, argument in ipairs(arguments) do
+    list[k] = type(argument) == "table" and argument or { argument, parameter }
+  end
+  class.signature = signature.new(name, list)
   setmetatable(fields, { __index = lazy })
   class.meta = {
     __name = name,
@@ -92,16 +103,15 @@ function distribution.is(value, class) return getmetatable(value) == class.meta 
 -- Parameters ------------------------------------------------------------------------------------------
 
 --- Raises, at the line that makes the distribution, unless every element of a mask is 1.
-function distribution.demand(name, parameter, mask, wanted)
-  if mask:all():item() == 0 then error(("%s: %s: every element must be %s"):format(name, parameter, wanted), 4) end
+function distribution.demand(name, of, mask, wanted)
+  if mask:all():item() == 0 then blame(("%s: %s: every element must be %s"):format(name, of, wanted)) end
 end
 
---- The shape that some shapes broadcast to; errors blame `level`.
+--- The shape that some shapes broadcast to.
 ---@param name string
 ---@param shapes integer[][]
----@param level integer
 ---@return integer[]
-function distribution.broadcast(name, shapes, level)
+function distribution.broadcast(name, shapes)
   local result, ndim = {}, 0
   for _, shape in ipairs(shapes) do ndim = math.max(ndim, #shape) end
   for d = 1, ndim do
@@ -109,8 +119,8 @@ function distribution.broadcast(name, shapes, level)
     for _, shape in ipairs(shapes) do
       local size = shape[d - ndim + #shape] or 1
       if size ~= 1 and result[d] ~= 1 and size ~= result[d] then
-        error(("%s: shapes (%s) and (%s) do not broadcast"):format(name, table.concat(shapes[1], ", "),
-          table.concat(shapes[2], ", ")), level)
+        blame(("%s: shapes (%s) and (%s) do not broadcast"):format(name, table.concat(shapes[1], ", "),
+          table.concat(shapes[2], ", ")))
       end
       if size ~= 1 then result[d] = size end
     end
@@ -118,14 +128,10 @@ function distribution.broadcast(name, shapes, level)
   return result
 end
 
-local function to_tensor(name, parameter, value, dtype)
+local function to_tensor(name, of, value, dtype)
   if type(value) == "number" then return optlua.tensor(value, { dtype = dtype }) end
-  if not optlua.is_tensor(value) then
-    error(("%s: %s: expected a tensor or a number, got %s"):format(name, parameter,
-      value == nil and "nothing" or type(value)), 5)
-  end
   if not value:is_floating_point() then
-    error(("%s: %s: is %s; wants float32 or float64"):format(name, parameter, value.dtype), 5)
+    blame(("%s: %s: is %s; wants float32 or float64"):format(name, of, value.dtype))
   end
   return value
 end
@@ -138,37 +144,39 @@ local function dtype_of(values)
   return dtype
 end
 
---- Reads parameters, in order, into the fields `names` of self: tensors of one shape, the batch shape.
---- Numbers become tensors of the others' dtype.
+--- Reads the parameters of a class into fields of self: tensors of one shape, the batch shape. Numbers
+--- become tensors of the others' dtype.
 ---@param self table
----@param name string the class, for messages
----@param names string[]
----@param ... optlua.Tensor|number
-function distribution.parameters(self, name, names, ...)
-  local values, shapes = table.pack(...), {}
+---@param class table
+---@param ... any
+function distribution.parameters(self, class, ...)
+  local values, shapes, list = { class.signature:values(...) }, {}, class.signature.list
   self._dtype = dtype_of(values)
-  for k, parameter in ipairs(names) do
-    local value = to_tensor(name, parameter, values[k], self._dtype)
-    values[k], shapes[k] = value, value.shape
+  for k, argument in ipairs(list) do
+    values[k] = to_tensor(class.name, argument[1], values[k], self._dtype)
+    shapes[k] = values[k].shape
   end
-  self.batch_shape = distribution.broadcast(name, shapes, 5)
-  for k, parameter in ipairs(names) do self[parameter] = values[k]:expand(self.batch_shape) end
+  self.batch_shape = distribution.broadcast(class.name, shapes)
+  for k, argument in ipairs(list) do self[argument[1]] = values[k]:expand(self.batch_shape) end
 end
 
---- Reads the parameter `probs`, given as it is or by its name, or `logits`, given by its name. A number
---- becomes a tensor.
+--- The arguments of classes that take either probabilities or their logarithms.
+distribution.probs_or_logits = {
+  { "probs", { required = false, type = "tensor|number" } },
+  { "logits", { required = false, type = "tensor|number" } },
+}
+
+--- Reads one of them; a number becomes a tensor.
+---@param class table
 ---@return "probs"|"logits" which
 ---@return optlua.Tensor value
-function distribution.probs_or_logits(name, given)
-  if optlua.is_tensor(given) or type(given) ~= "table" then given = { probs = given } end
-  local opts = options.check(name, given, {
-    probs = { required = false, type = "tensor|number" }, logits = { required = false, type = "tensor|number" },
-  }, 5)
-  if (opts.probs == nil) == (opts.logits == nil) then
-    error(("%s: either probs or logits must be given, and not both"):format(name), 4)
+function distribution.either(class, ...)
+  local given = class.signature:read(...)
+  if (given.probs == nil) == (given.logits == nil) then
+    blame(("%s: either probs or logits must be given, and not both"):format(class.name))
   end
-  local which = opts.probs ~= nil and "probs" or "logits"
-  return which, to_tensor(name, which, opts[which], "float32")
+  local which = given.probs ~= nil and "probs" or "logits"
+  return which, to_tensor(class.name, which, given[which], "float32")
 end
 
 --- The smallest difference of 1 and the next number of a dtype.

@@ -5,16 +5,15 @@ local distribution = require "optlua.distributions.distribution"
 --- Exponential(rate): the time between events of which `rate` happen in a unit; a tensor or a number.
 ---@class optlua.Exponential: optlua.Distribution
 ---@field rate optlua.Tensor
-local Exponential = distribution.class("Exponential", {
+local Exponential = distribution.class("Exponential", { "rate" }, {
   mean = function(self) return self.rate:reciprocal() end,
   stddev = function(self) return self.rate:reciprocal() end,
   variance = function(self) return self.rate:pow(-2) end,
 })
 Exponential._differentiable = true
 
----@param rate optlua.Tensor|number positive
-function Exponential:init(rate)
-  distribution.parameters(self, "Exponential", { "rate" }, rate)
+function Exponential:init(...)
+  distribution.parameters(self, Exponential, ...)
   distribution.demand("Exponential", "rate", self.rate:gt(0), "positive")
 end
 

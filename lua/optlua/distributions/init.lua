@@ -2,6 +2,7 @@
 ---
 --- Parameters are tensors and broadcast to the batch shape; gradients flow to them through log_prob,
 --- entropy, kl_divergence and rsample.
+local blame = require "optlua.blame"
 local options = require "optlua.options"
 local distribution = require "optlua.distributions.distribution"
 
@@ -20,8 +21,8 @@ function distributions.kl_divergence(p, q)
     local class = distributions[name]
     if distribution.is(p, class) and distribution.is(q, class) then return p:_kl(q) end
   end
-  error(("kl_divergence: two distributions of one class expected, got %s and %s"):format(
-    type(p) == "table" and p.name or type(p), type(q) == "table" and q.name or type(q)), 2)
+  blame(("kl_divergence: two distributions of one class expected, got %s and %s"):format(
+    type(p) == "table" and p.name or type(p), type(q) == "table" and q.name or type(q)))
 end
 
 return options.strict("distributions", distributions)

@@ -8,7 +8,7 @@ local half_log_2pi = 0.5 * math.log(2 * math.pi)
 ---@class optlua.Normal: optlua.Distribution
 ---@field loc optlua.Tensor
 ---@field scale optlua.Tensor
-local Normal = distribution.class("Normal", {
+local Normal = distribution.class("Normal", { "loc", "scale" }, {
   mean = function(self) return self.loc end,
   stddev = function(self) return self.scale end,
   variance = function(self) return self.scale:square() end,
@@ -16,10 +16,8 @@ local Normal = distribution.class("Normal", {
 })
 Normal._differentiable = true
 
----@param loc optlua.Tensor|number
----@param scale optlua.Tensor|number positive
-function Normal:init(loc, scale)
-  distribution.parameters(self, "Normal", { "loc", "scale" }, loc, scale)
+function Normal:init(...)
+  distribution.parameters(self, Normal, ...)
   distribution.demand("Normal", "loc", self.loc:isfinite(), "finite")
   distribution.demand("Normal", "scale", self.scale:gt(0), "positive")
 end

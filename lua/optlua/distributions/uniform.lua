@@ -6,17 +6,15 @@ local distribution = require "optlua.distributions.distribution"
 ---@class optlua.Uniform: optlua.Distribution
 ---@field low optlua.Tensor
 ---@field high optlua.Tensor
-local Uniform = distribution.class("Uniform", {
+local Uniform = distribution.class("Uniform", { "low", "high" }, {
   mean = function(self) return (self.high + self.low) / 2 end,
   variance = function(self) return (self.high - self.low):square() / 12 end,
   stddev = function(self) return (self.high - self.low) / math.sqrt(12) end,
 })
 Uniform._differentiable = true
 
----@param low optlua.Tensor|number
----@param high optlua.Tensor|number above low
-function Uniform:init(low, high)
-  distribution.parameters(self, "Uniform", { "low", "high" }, low, high)
+function Uniform:init(...)
+  distribution.parameters(self, Uniform, ...)
   distribution.demand("Uniform", "high", self.high:gt(self.low), "above low")
 end
 

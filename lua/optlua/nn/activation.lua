@@ -16,16 +16,17 @@ local elementwise = "{ %s, t(3, 4) }, { %s, t(4, 3):t() }, { %s, t(0, 3) }"
 ---@return table class
 local function layer(name, op, form)
   form = form or {}
-  local class, list = module.class(name), table.move(form.arguments or {}, 1, 2, 1, {})
-  local count, first, second = #list, list[1] and list[1][1], list[2] and list[2][1]
+  local arguments = form.arguments or {}
+  local class, list, count = module.class(name), table.move(arguments, 1, #arguments, 1, {}), #arguments
+  local first, second = list[1] and list[1][1], list[2] and list[2][1]
+  if count > 2 then error(("layer %s: forward passes on at most 2 arguments, got %d"):format(name, count)) end
   if form.in_place then list[count + 1] = { "inplace", false } end
-  local read = signature.reader("nn." .. name, list)
+  class.signature = signature.new("nn." .. name, list)
   local plain, over = optlua[op], form.in_place and optlua[op .. "_"]
   class.samples = form.samples or elementwise:gsub("%%s", { ["%s"] = form.given or "{}" })
 
   function class:init(...)
-    local values = { read(...) }
-    for k, argument in ipairs(list) do self[argument[1]] = values[k] end
+    for name_, value in pairs(self.signature:read(...)) do self[name_] = value end
   end
 
   function class:forward(x)
@@ -196,12 +197,11 @@ PReLU.samples = [[
   { {}, t(3, 4) }, { { 3, 0.5 }, t(2, 3, 4) }, { { 4 }, t(4, 3):t() }, { { 3 }, t(0, 3) },
 ]]
 
-local read_prelu = signature.reader("nn.PReLU",
+PReLU.signature = signature.new("nn.PReLU",
   { { "num_parameters", { default = 1, integer = true, min = 1 } }, number("init", 0.25), { "dtype", "float32" } })
 
----@param ... number|table num_parameters = 1, init = 0.25; or a table of them and of dtype
 function PReLU:init(...)
-  local count, init, dtype = read_prelu(...)
+  local count, init, dtype = self.signature:values(...)
   self.num_parameters = count
   self.weight = module.Parameter(optlua.full({ count }, init, { dtype = dtype }))
 end

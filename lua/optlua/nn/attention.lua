@@ -1,7 +1,9 @@
 --- attention: layers in which positions look at each other (Vaswani et al., 2017).
+local blame = require "optlua.blame"
 local optlua = require "optlua"
 local module = require "optlua.nn.module"
 local linear = require "optlua.nn.linear"
+local signature = require "optlua.signature"
 local packed_attention = require("optlua.core").hidden.packed_attention
 
 local probability = { default = 0, min = 0, max = 1 }
@@ -9,7 +11,7 @@ local probability = { default = 0, min = 0, max = 1 }
 --- Checks that width is cut into heads without rest.
 local function check_heads(what, width, heads)
   if heads < 1 or width % heads ~= 0 then
-    error(("%s: %d features cannot be cut into %d heads"):format(what, width, heads), 4)
+    blame(("%s: %d features cannot be cut into %d heads"):format(what, width, heads))
   end
 end
 
@@ -21,17 +23,18 @@ end
 ---@class nn.CausalSelfAttention: nn.Module
 ---@field c_attn nn.Linear
 ---@field c_proj nn.Linear
+---@overload fun(width: integer, heads: integer, dropout?: number|table, bias?: boolean, dtype?: string): nn.CausalSelfAttention
 local CausalSelfAttention = module.class "CausalSelfAttention"
 
----@param width integer
----@param heads integer
----@param opts? { dropout?: number, bias?: boolean, dtype?: string }
-function CausalSelfAttention:init(width, heads, opts)
-  local what = "nn.CausalSelfAttention"
-  opts = module.options(what, opts, { dropout = probability, bias = true, dtype = "float32" })
-  self.width = module.argument(what, "width", width, module.size)
-  self.heads = module.argument(what, "heads", heads, module.size)
-  check_heads(what, self.width, self.heads)
+CausalSelfAttention.signature = signature.new("nn.CausalSelfAttention", {
+  { "width", module.size }, { "heads", module.size }, { "dropout", probability }, { "bias", true }, { "dtype", "float32" },
+})
+
+function CausalSelfAttention:init(...)
+  local opts = self.signature:read(...)
+  self.width = opts.width
+  self.heads = opts.heads
+  check_heads("nn.CausalSelfAttention", self.width, self.heads)
   self.dropout = opts.dropout
   local form = { bias = opts.bias, dtype = opts.dtype }
   self.c_attn = linear.Linear(self.width, 3 * self.width, form)
@@ -141,6 +144,7 @@ end
 ---@field in_proj_weight optlua.Tensor|nil
 ---@field in_proj_bias optlua.Tensor|nil
 ---@field out_proj nn.Linear
+---@overload fun(embed_dim: integer, num_heads: integer, opts?: { dropout?: number, bias?: boolean, add_bias_kv?: boolean, add_zero_attn?: boolean, kdim?: integer, vdim?: integer, batch_first?: boolean, dtype?: string }): nn.MultiheadAttention
 local MultiheadAttention = module.class "MultiheadAttention"
 
 local function xavier_uniform(opts, rows, cols)
@@ -155,18 +159,19 @@ local function xavier_row(opts, width)
   return module.Parameter(optlua.randn({ 1, 1, width }, { dtype = opts.dtype }):div(math.sqrt(math.max(1, width))))
 end
 
----@param embed_dim integer E
----@param num_heads integer
----@param opts? { dropout?: number, bias?: boolean, add_bias_kv?: boolean, add_zero_attn?: boolean, kdim?: integer, vdim?: integer, batch_first?: boolean, dtype?: string }
-function MultiheadAttention:init(embed_dim, num_heads, opts)
-  local what, width = "nn.MultiheadAttention", { required = false, type = "integer", min = 0 }
-  opts = module.options(what, opts, {
-    dropout = probability, bias = true, add_bias_kv = false, add_zero_attn = false, kdim = width, vdim = width,
-    batch_first = false, dtype = "float32",
-  })
-  self.embed_dim = module.argument(what, "embed_dim", embed_dim, module.size)
-  self.num_heads = module.argument(what, "num_heads", num_heads, module.size)
-  check_heads(what, self.embed_dim, self.num_heads)
+local width_of = { required = false, type = "integer", min = 0, doc = "else embed_dim" }
+
+MultiheadAttention.signature = signature.new("nn.MultiheadAttention", {
+  { "embed_dim", module.size }, { "num_heads", module.size }, { "dropout", probability }, { "bias", true },
+  { "add_bias_kv", false }, { "add_zero_attn", false }, { "kdim", width_of }, { "vdim", width_of },
+  { "batch_first", false }, { "dtype", "float32" },
+})
+
+function MultiheadAttention:init(...)
+  local opts = self.signature:read(...)
+  self.embed_dim = opts.embed_dim
+  self.num_heads = opts.num_heads
+  check_heads("nn.MultiheadAttention", self.embed_dim, self.num_heads)
   local E = self.embed_dim
   self.kdim = opts.kdim or E
   self.vdim = opts.vdim or E
@@ -250,16 +255,16 @@ local function check_inputs(self, query, key, value)
   local batch, length = self.batch_first and 1 or 2, self.batch_first and 2 or 1
   for part, x in ipairs { query, key, value } do
     if x.ndim ~= query.ndim or x.ndim < 2 or x.ndim > 3 or x.shape[x.ndim] ~= widths[part] then
-      error(("nn.MultiheadAttention: %s has shape (%s); 2 or 3 dimensions are wanted, as many in all, the last of %d")
-        :format(names[part], table.concat(x.shape, ", "), widths[part]), 3)
+      blame(("nn.MultiheadAttention: %s has shape (%s); 2 or 3 dimensions are wanted, as many in all, the last of %d")
+        :format(names[part], table.concat(x.shape, ", "), widths[part]))
     end
   end
   local lengths_fit = query.ndim == 2 and key.shape[1] == value.shape[1]
     or query.ndim == 3 and key.shape[length] == value.shape[length] and key.shape[batch] == value.shape[batch]
       and query.shape[batch] == key.shape[batch]
   if not lengths_fit then
-    error(("nn.MultiheadAttention: query of shape (%s), key (%s) and value (%s) do not fit"):format(
-      table.concat(query.shape, ", "), table.concat(key.shape, ", "), table.concat(value.shape, ", ")), 3)
+    blame(("nn.MultiheadAttention: query of shape (%s), key (%s) and value (%s) do not fit"):format(
+      table.concat(query.shape, ", "), table.concat(key.shape, ", "), table.concat(value.shape, ", ")))
   end
 end
 
@@ -275,17 +280,19 @@ local function as_given(self, x, ndim)
   return self.batch_first and x or x:transpose(1, 2)
 end
 
+local call_signature = signature.new("nn.MultiheadAttention", {
+  { "key_padding_mask", { required = false, type = "tensor" } }, { "need_weights", true },
+  { "attn_mask", { required = false, type = "tensor" } }, { "average_attn_weights", true }, { "is_causal", false },
+})
+
 ---@param query optlua.Tensor
 ---@param key optlua.Tensor
 ---@param value optlua.Tensor
----@param opts? { key_padding_mask?: optlua.Tensor, need_weights?: boolean, attn_mask?: optlua.Tensor, average_attn_weights?: boolean, is_causal?: boolean } key_padding_mask (N, S); attn_mask (L, S) or (N heads, L, S)
+---@param ... any key_padding_mask (N, S), need_weights = true, attn_mask (L, S) or (N heads, L, S), average_attn_weights = true, is_causal; or a table of them
 ---@return optlua.Tensor output
 ---@return optlua.Tensor|nil weights averaged over heads, or (N, heads, L, S); nil without need_weights
-function MultiheadAttention:forward(query, key, value, opts)
-  opts = module.options("nn.MultiheadAttention", opts, {
-    key_padding_mask = { required = false, type = "tensor" }, need_weights = true,
-    attn_mask = { required = false, type = "tensor" }, average_attn_weights = true, is_causal = false,
-  })
+function MultiheadAttention:forward(query, key, value, ...)
+  local opts = call_signature:read(...)
   check_inputs(self, query, key, value)
   local ndim, same = query.ndim, query == key and key == value
   local q, k, v = batches_first(self, query), batches_first(self, key), batches_first(self, value)

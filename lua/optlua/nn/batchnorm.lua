@@ -18,21 +18,21 @@ local signature = require "optlua.signature"
 local BatchNorm = module.class "BatchNorm"
 BatchNorm.role = "norm"
 
---- Reads the options of a class by position or by name; affine and track are their defaults.
-local function reader(name, affine, track)
-  return signature.reader("nn." .. name, {
-    { "eps", { default = 1e-5, min = 0 } }, { "momentum", { default = 0.1, type = "number|boolean" } },
+local momentum_doc = "the share of each batch; false: running statistics are the average of all batches"
+
+--- The arguments of a class; affine and track are their defaults.
+local function arguments(name, affine, track)
+  return signature.new("nn." .. name, {
+    { "num_features", module.size }, { "eps", { default = 1e-5, min = 0 } },
+    { "momentum", { default = 0.1, type = "number|boolean", doc = momentum_doc } },
     { "affine", affine }, { "track_running_stats", track }, { "dtype", "float32" }, { "bias", true },
   })
 end
 
----@param num_features integer
----@param ... number|boolean|table eps, momentum, affine, track_running_stats; or a table of them, of `bias` and
---- `dtype`. momentum = false: running statistics are the average of all batches
-function BatchNorm:init(num_features, ...)
+function BatchNorm:init(...)
   local name = "nn." .. self:type()
-  self.num_features = module.argument(name, "num_features", num_features, module.size)
-  local eps, momentum, affine, track, dtype, bias = self._read(...)
+  local num_features, eps, momentum, affine, track, dtype, bias = self.signature:values(...)
+  self.num_features = num_features
   if momentum == true then blame(name .. ": momentum: expected a number, or false for the average of all batches") end
   local function filled(fill) return fill({ self.num_features }, { dtype = dtype }) end
   self.eps = eps
@@ -87,7 +87,7 @@ end
 --- BatchNorm of (N, C) or (N, C, L).
 ---@class nn.BatchNorm1d: nn.BatchNorm
 local BatchNorm1d = module.class("BatchNorm1d", BatchNorm)
-BatchNorm1d._read = reader("BatchNorm1d", true, true)
+BatchNorm1d.signature = arguments("BatchNorm1d", true, true)
 BatchNorm1d.dims = { 2, 3 }
 BatchNorm1d.samples = [[
   { { 3 }, t(4, 3) },
@@ -104,7 +104,7 @@ BatchNorm1d.samples = [[
 --- BatchNorm of (N, C, H, W).
 ---@class nn.BatchNorm2d: nn.BatchNorm
 local BatchNorm2d = module.class("BatchNorm2d", BatchNorm)
-BatchNorm2d._read = reader("BatchNorm2d", true, true)
+BatchNorm2d.signature = arguments("BatchNorm2d", true, true)
 BatchNorm2d.dims = { 4 }
 BatchNorm2d.samples = [[
   { { 3 }, t(2, 3, 2, 3) },
@@ -131,7 +131,7 @@ end
 --- InstanceNorm of (N, C, L) or (C, L).
 ---@class nn.InstanceNorm1d: nn.InstanceNorm
 local InstanceNorm1d = module.class("InstanceNorm1d", InstanceNorm)
-InstanceNorm1d._read = reader("InstanceNorm1d", false, false)
+InstanceNorm1d.signature = arguments("InstanceNorm1d", false, false)
 InstanceNorm1d.dims = { 2, 3 }
 InstanceNorm1d.samples = [[
   { { 3 }, t(2, 3, 4) },
@@ -144,7 +144,7 @@ InstanceNorm1d.samples = [[
 --- InstanceNorm of (N, C, H, W) or (C, H, W).
 ---@class nn.InstanceNorm2d: nn.InstanceNorm
 local InstanceNorm2d = module.class("InstanceNorm2d", InstanceNorm)
-InstanceNorm2d._read = reader("InstanceNorm2d", false, false)
+InstanceNorm2d.signature = arguments("InstanceNorm2d", false, false)
 InstanceNorm2d.dims = { 3, 4 }
 InstanceNorm2d.samples = [[
   { { 3 }, t(2, 3, 4, 5) },

@@ -1,11 +1,13 @@
 --- containers: modules made of modules. Children of lists are named 0, 1, … as in PyTorch, and reached as
 --- model[1], model[2], …
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
+local options = require "optlua.options"
 
 --- Checks that an item can be a child, and adds it at the end.
-local function append(self, item, level)
+local function append(self, item)
   if not module.is_module(item) then
-    error(("%s: item %d is a %s; a module was expected"):format(self:type(), #self + 1, type(item)), level + 1)
+    blame(("%s: item %d is a %s; a module was expected"):format(self:type(), #self + 1, type(item)))
   end
   self[#self + 1] = item
 end
@@ -13,14 +15,14 @@ end
 local function fill(self, items)
   if items == nil then return end
   if type(items) ~= "table" or module.is_module(items) then
-    error(("%s: a list of modules expected, as in nn.%s { a, b }"):format(self:type(), self:type()), 4)
+    blame(("%s: a list of modules expected, as in nn.%s { a, b }"):format(self:type(), self:type()))
   end
   for key in pairs(items) do
     if math.type(key) ~= "integer" or key < 1 or key > #items then
-      error(("%s: a list of modules expected, got the key %s"):format(self:type(), tostring(key)), 4)
+      blame(("%s: a list of modules expected, got the key %s"):format(self:type(), tostring(key)))
     end
   end
-  for _, item in ipairs(items) do append(self, item, 4) end
+  for _, item in ipairs(items) do append(self, item) end
 end
 
 --- A list of modules that calls itself in order: nn.Sequential { nn.Linear(2, 3), nn.ReLU() }.
@@ -34,7 +36,7 @@ function Sequential:init(items) fill(self, items) end
 ---@param item nn.Module
 ---@return nn.Sequential self
 function Sequential:append(item)
-  append(self, item, 2)
+  append(self, item)
   return self
 end
 
@@ -58,7 +60,7 @@ function ModuleList:init(items) fill(self, items) end
 ---@param item nn.Module
 ---@return nn.ModuleList self
 function ModuleList:append(item)
-  append(self, item, 2)
+  append(self, item)
   return self
 end
 
@@ -71,12 +73,12 @@ local ModuleDict = module.class "ModuleDict"
 ---@param pairs? { [1]: string, [2]: nn.Module }[]
 function ModuleDict:init(pairs)
   if pairs == nil then return end
-  local list = module.argument("nn.ModuleDict", "pairs", pairs, { required = true, type = "list" })
+  local list = options.argument("nn.ModuleDict", "pairs", pairs, { required = true, type = "list" })
   for i, pair in ipairs(list) do
     if type(pair) ~= "table" or type(pair[1]) ~= "string" or not module.is_module(pair[2]) then
-      error(("nn.ModuleDict: pair %d: { name, module } expected"):format(i), 3)
+      blame(("nn.ModuleDict: pair %d: { name, module } expected"):format(i))
     end
-    if rawget(self, pair[1]) ~= nil then error(("nn.ModuleDict: %q is there twice"):format(pair[1]), 3) end
+    if rawget(self, pair[1]) ~= nil then blame(("nn.ModuleDict: %q is there twice"):format(pair[1])) end
     self[pair[1]] = pair[2]
   end
 end

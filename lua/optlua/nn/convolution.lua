@@ -3,27 +3,20 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local window = require "optlua.nn.window"
+local signature = require "optlua.signature"
 
 local modes = { "zeros", "reflect", "replicate", "circular" }
 
-local order = {
-  "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias", "padding_mode",
-}
-local transposed_order = {
-  "in_channels", "out_channels", "kernel_size", "stride", "padding", "output_padding", "groups", "bias", "dilation",
-}
+local channels = { required = true, type = "integer", min = 1 }
+local of_groups, of_dilation = { "groups", { default = 1, integer = true, min = 1 } }, { "dilation", window.sizes(1, 1) }
+local padding_or_word = { type = "integer|list|string", integer = true, min = 0, default = 0 }
 
---- What the constructors take.
-local function schema(transposed)
-  local channels = { required = true, type = "integer", min = 1 }
-  return {
-    in_channels = channels, out_channels = channels, kernel_size = window.wanted(1),
-    stride = window.sizes(1, 1), dilation = window.sizes(1, 1), groups = { default = 1, integer = true, min = 1 },
-    padding = transposed and window.sizes(0, 0) or { type = "integer|list|string", integer = true, min = 0, default = 0 },
-    bias = true, dtype = "float32",
-    padding_mode = not transposed and { default = "zeros", choices = modes } or nil,
-    output_padding = transposed and window.sizes(0, 0) or nil,
-  }
+--- The constructors' arguments: those that both begin with, then others.
+local function arguments(what, padding, ...)
+  return signature.new(what, {
+    { "in_channels", channels }, { "out_channels", channels }, { "kernel_size", window.wanted(1) },
+    { "stride", window.sizes(1, 1) }, { "padding", padding }, ...,
+  })
 end
 
 --- Fails where a layer cannot be: groups that do not divide, words that are no padding.
@@ -106,8 +99,11 @@ end
 local function convolution(name, spatial)
   local class, what, operation = module.class(name), "nn." .. name, optlua[("conv%dd"):format(spatial)]
 
+  class.signature = arguments(what, padding_or_word, of_dilation, of_groups, { "bias", true },
+    { "padding_mode", { default = "zeros", choices = modes } }, { "dtype", "float32" })
+
   function class:init(...)
-    local args = window.arguments(what, schema(false), order, ...)
+    local args = self.signature:read(...)
     check(what, args)
     keep(self, what, args, spatial)
     if self.padding == "same" and not all(self.stride, 1) then
@@ -150,8 +146,11 @@ end
 local function transposed(name, spatial)
   local class, what, operation = module.class(name), "nn." .. name, optlua[("conv_transpose%dd"):format(spatial)]
 
+  class.signature = arguments(what, window.sizes(0, 0), { "output_padding", window.sizes(0, 0) }, of_groups,
+    { "bias", true }, of_dilation, { "dtype", "float32" })
+
   function class:init(...)
-    local args = window.arguments(what, schema(true), transposed_order, ...)
+    local args = self.signature:read(...)
     check(what, args)
     keep(self, what, args, spatial)
     make_parameters(self, { args.in_channels, args.out_channels // args.groups, table.unpack(self.kernel_size) }, args)

@@ -1,26 +1,31 @@
 --- embedding: rows looked up by number.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
 --- ids (…) of int64, from 0 -> (…, embedding_dim): rows of weight (num_embeddings, embedding_dim),
 --- standard normal at first. The row of padding_idx is zero at first and gets no gradient.
 ---@class nn.Embedding: nn.Module
 ---@field weight optlua.Tensor
+---@overload fun(num_embeddings: integer, embedding_dim: integer, padding_idx?: integer|table, dtype?: string): nn.Embedding
 local Embedding = module.class "Embedding"
 Embedding.role = "embedding"
 
----@param num_embeddings integer
----@param embedding_dim integer
----@param opts? { padding_idx?: integer, dtype?: string } padding_idx counts from 0, as ids do
-function Embedding:init(num_embeddings, embedding_dim, opts)
-  opts = module.options("nn.Embedding", opts, { padding_idx = { required = false, type = "integer" }, dtype = "float32" })
-  self.num_embeddings = module.argument("nn.Embedding", "num_embeddings", num_embeddings, module.size)
-  self.embedding_dim = module.argument("nn.Embedding", "embedding_dim", embedding_dim, module.size)
+Embedding.signature = signature.new("nn.Embedding", {
+  { "num_embeddings", module.size }, { "embedding_dim", module.size },
+  { "padding_idx", { required = false, type = "integer", doc = "counts from 0, as ids do" } }, { "dtype", "float32" },
+})
+
+function Embedding:init(...)
+  local opts = self.signature:read(...)
+  self.num_embeddings = opts.num_embeddings
+  self.embedding_dim = opts.embedding_dim
   local weight = optlua.randn({ self.num_embeddings, self.embedding_dim }, { dtype = opts.dtype })
   if opts.padding_idx then
     local id = opts.padding_idx
     if id < -self.num_embeddings or id >= self.num_embeddings then
-      error(("nn.Embedding: padding_idx %d is not one of the ids 0 … %d"):format(id, self.num_embeddings - 1), 3)
+      blame(("nn.Embedding: padding_idx %d is not one of the ids 0 … %d"):format(id, self.num_embeddings - 1))
     end
     self.padding_idx = id % self.num_embeddings
     weight[self.padding_idx + 1] = 0

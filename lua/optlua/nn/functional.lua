@@ -30,42 +30,39 @@ end
 ---@return optlua.Tensor
 function functional.softmin(x, dim) return optlua.softmax(-x, dim) end
 
---- A function of the tensors of a measure and its options.
+--- A function of the tensors of a measure and its options, which checks them.
 local function checked(name, entry)
-  local inputs, read = #entry.inputs, signature.reader(name, entry.options)
-  return function(...)
-    local tensors = { ... }
-    for k, input in ipairs(entry.inputs) do
-      local also = entry.also and entry.also[input] or ""
-      if not optlua.is_tensor(tensors[k]) and not also:find(type(tensors[k]), 1, true) then
-        blame(("%s: %s: tensor expected, got %s"):format(name, input, type(tensors[k])))
-      end
-    end
-    local arguments = table.pack(read(select(inputs + 1, ...)))
-    table.move(arguments, 1, arguments.n, inputs + 1, tensors)
-    return entry.run(table.unpack(tensors, 1, inputs + arguments.n))
+  local list = {}
+  for k, input in ipairs(entry.inputs) do
+    local also = entry.also and entry.also[input]
+    list[k] = { input, { required = true, type = also and "tensor|" .. also or "tensor" } }
   end
+  table.move(entry.options, 1, #entry.options, #list + 1, list)
+  local read = signature.reader(name, list)
+  return function(...) return entry.run(read(...)) end
 end
 
 for name, entry in pairs(measure) do functional[name] = checked(name, entry) end
 
+local read_interpolate = signature.reader("interpolate", {
+  { "input", { required = true, type = "tensor" } }, { "size", window.sizes(1) },
+  { "scale_factor", { required = false, type = "number|list" } }, { "mode", "nearest" },
+  { "align_corners", { required = false, type = "boolean" } },
+})
+
 --- As optlua.interpolate; scale_factor may be a list of one number for rows and one for columns.
----@param input optlua.Tensor
----@param ... any size, scale_factor, mode, align_corners; or by name in a last table
+---@param ... any input, size, scale_factor, mode, align_corners; or by name in a last table
 ---@return optlua.Tensor
-function functional.interpolate(input, ...)
-  local args, named = table.pack(...), {}
-  if window.is_named(args[args.n]) then
-    for key, value in pairs(args[args.n]) do named[key] = value end
-    args[args.n] = nil
-  end
-  local factor = args[2] or named.scale_factor
+function functional.interpolate(...)
+  local input, size, factor, mode, align_corners = read_interpolate(...)
+  local columns
   if type(factor) == "table" then
-    if #factor == 0 or #factor > 2 then blame("interpolate: scale_factor: expected 1 or 2 numbers, got " .. #factor) end
-    args[2] = nil
-    named.scale_factor, named.scale_columns = factor[1], factor[2]
+    if #factor == 0 or #factor > 2 then
+      blame("interpolate: scale_factor: expected 1 or 2 numbers, got " .. #factor)
+    end
+    factor, columns = factor[1], factor[2]
   end
-  return optlua.interpolate(input, args[1], args[2], args[3], args[4], named)
+  return optlua.interpolate(input, size, factor, mode, align_corners, columns)
 end
 
 return options.strict("nn.functional", functional)

@@ -1,4 +1,5 @@
 --- kind: what a value is to a module: another module, a parameter, or a plain field.
+local blame = require "optlua.blame"
 local optlua = require "optlua"
 local options = require "optlua.options"
 
@@ -33,7 +34,7 @@ end
 function kind.parameter(tensor, opts)
   opts = options.check("nn.Parameter", opts, { requires_grad = true })
   if not optlua.is_tensor(tensor) then
-    error("nn.Parameter: tensor expected, got " .. type(tensor), 2)
+    blame("nn.Parameter: tensor expected, got " .. type(tensor))
   end
   if not tensor.is_leaf then tensor = tensor:detach() end
   tensor.requires_grad = opts.requires_grad

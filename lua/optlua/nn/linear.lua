@@ -1,21 +1,24 @@
 --- linear: affine maps.
 local optlua = require "optlua"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
 --- y = x Wᵀ + b: (…, in_features) -> (…, out_features). Parameters weight (out, in) and bias (out),
 --- uniform in ±1/√in at first, as PyTorch has them (He et al., 2015, with a = √5).
 ---@class nn.Linear: nn.Module
 ---@field weight optlua.Tensor
 ---@field bias optlua.Tensor|nil
+---@overload fun(in_features: integer, out_features: integer, bias?: boolean|table, dtype?: string): nn.Linear
 local Linear = module.class "Linear"
 
----@param in_features integer
----@param out_features integer
----@param opts? { bias?: boolean, dtype?: string }
-function Linear:init(in_features, out_features, opts)
-  opts = module.options("nn.Linear", opts, { bias = true, dtype = "float32" })
-  self.in_features = module.argument("nn.Linear", "in_features", in_features, module.size)
-  self.out_features = module.argument("nn.Linear", "out_features", out_features, module.size)
+Linear.signature = signature.new("nn.Linear", {
+  { "in_features", module.size }, { "out_features", module.size }, { "bias", true }, { "dtype", "float32" },
+})
+
+function Linear:init(...)
+  local opts = self.signature:read(...)
+  self.in_features = opts.in_features
+  self.out_features = opts.out_features
   local bound = self.in_features > 0 and 1 / math.sqrt(self.in_features) or 0
   local function uniform(...)
     return module.Parameter(optlua.zeros({ ... }, { dtype = opts.dtype }):uniform_(-bound, bound))
@@ -38,7 +41,7 @@ function Linear:extra_repr()
   return ("in_features=%d, out_features=%d, bias=%s"):format(self.in_features, self.out_features, self.bias ~= nil)
 end
 
---- Hands its input on.
+--- Hands its input on. Arguments are ignored, so that it can stand for any other layer.
 ---@class nn.Identity: nn.Module
 local Identity = module.class "Identity"
 

@@ -2,19 +2,20 @@
 local optlua = require "optlua"
 local measure = require "optlua.nn.measure"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
-local reduction = { default = "mean", choices = { "none", "mean", "sum" } }
-local weight = { required = false, type = "tensor" }
-local ignore_index = { default = -100, integer = true }
+local reduction = { "reduction", { default = "mean", choices = { "none", "mean", "sum" } } }
+local weight = { "weight", { required = false, type = "tensor" } }
+local ignore_index = { "ignore_index", { default = -100, integer = true } }
 
---- A class of losses whose options become fields, tensors buffers.
+--- A class of losses whose arguments become fields, tensors buffers.
 ---@param name string
----@param schema table<string, any> beside the reduction, which all take
-local function loss(name, schema)
+---@param list { [1]: string, [2]: any }[] the arguments, in PyTorch's order
+local function loss(name, list)
   local class = module.class(name)
-  schema.reduction = schema.reduction or reduction
-  function class:init(opts)
-    opts = module.options("nn." .. name, opts, schema)
+  class.signature = signature.new("nn." .. name, list)
+  function class:init(...)
+    local opts = self.signature:read(...)
     for _, key in ipairs { "weight", "pos_weight" } do
       if opts[key] then self:register_buffer(key, opts[key]) end
       opts[key] = nil
@@ -29,7 +30,7 @@ end
 ---@class nn.CrossEntropyLoss: nn.Module
 ---@overload fun(opts?: { weight?: optlua.Tensor, ignore_index?: integer, label_smoothing?: number, reduction?: string }): nn.CrossEntropyLoss
 local CrossEntropyLoss = loss("CrossEntropyLoss",
-  { weight = weight, ignore_index = ignore_index, label_smoothing = { default = 0, min = 0, max = 1 } })
+  { weight, ignore_index, reduction, { "label_smoothing", { default = 0, min = 0, max = 1 } } })
 
 CrossEntropyLoss.samples = [[
   { {}, t(4, 3), i({ 4 }, 3) },
@@ -49,7 +50,7 @@ end
 --- Options: weight (of each class), ignore_index, reduction.
 ---@class nn.NLLLoss: nn.Module
 ---@overload fun(opts?: { weight?: optlua.Tensor, ignore_index?: integer, reduction?: string }): nn.NLLLoss
-local NLLLoss = loss("NLLLoss", { weight = weight, ignore_index = ignore_index })
+local NLLLoss = loss("NLLLoss", { weight, ignore_index, reduction })
 
 NLLLoss.samples = [[
   { {}, t(4, 3), i({ 4 }, 3) },
@@ -65,7 +66,7 @@ end
 --- Mean of squared differences. Option: reduction.
 ---@class nn.MSELoss: nn.Module
 ---@overload fun(opts?: { reduction?: string }): nn.MSELoss
-local MSELoss = loss("MSELoss", {})
+local MSELoss = loss("MSELoss", { reduction })
 
 MSELoss.samples = [[
   { {}, t(2, 3), c(2, 3) },
@@ -79,7 +80,7 @@ function MSELoss:forward(input, target) return optlua.mse_loss(input, target, se
 --- Mean of absolute differences. Option: reduction.
 ---@class nn.L1Loss: nn.Module
 ---@overload fun(opts?: { reduction?: string }): nn.L1Loss
-local L1Loss = loss("L1Loss", {})
+local L1Loss = loss("L1Loss", { reduction })
 
 L1Loss.samples = MSELoss.samples
 
@@ -89,7 +90,7 @@ function L1Loss:forward(input, target) return optlua.l1_loss(input, target, self
 --- reduction.
 ---@class nn.SmoothL1Loss: nn.Module
 ---@overload fun(opts?: { beta?: number, reduction?: string }): nn.SmoothL1Loss
-local SmoothL1Loss = loss("SmoothL1Loss", { beta = { default = 1, min = 0 } })
+local SmoothL1Loss = loss("SmoothL1Loss", { reduction, { "beta", { default = 1, min = 0 } } })
 
 SmoothL1Loss.samples = MSELoss.samples .. "{ { { beta = 0.5 } }, t(2, 3), t(2, 3) },"
 
@@ -101,7 +102,7 @@ end
 --- (1), reduction.
 ---@class nn.HuberLoss: nn.Module
 ---@overload fun(opts?: { delta?: number, reduction?: string }): nn.HuberLoss
-local HuberLoss = loss("HuberLoss", { delta = { default = 1, above = 0 } })
+local HuberLoss = loss("HuberLoss", { reduction, { "delta", { default = 1, above = 0 } } })
 
 HuberLoss.samples = MSELoss.samples .. "{ { { delta = 0.5 } }, t(2, 3), t(2, 3) },"
 
@@ -111,7 +112,7 @@ function HuberLoss:forward(input, target) return optlua.huber_loss(input, target
 --- broadcasts), reduction.
 ---@class nn.BCELoss: nn.Module
 ---@overload fun(opts?: { weight?: optlua.Tensor, reduction?: string }): nn.BCELoss
-local BCELoss = loss("BCELoss", { weight = weight })
+local BCELoss = loss("BCELoss", { weight, reduction })
 
 BCELoss.samples = [[
   { {}, u(2, 3):abs(), u(2, 3):abs():round():detach() },
@@ -127,7 +128,7 @@ end
 --- weight (of each loss), pos_weight (of targets that are 1); both broadcast; reduction.
 ---@class nn.BCEWithLogitsLoss: nn.Module
 ---@overload fun(opts?: { weight?: optlua.Tensor, pos_weight?: optlua.Tensor, reduction?: string }): nn.BCEWithLogitsLoss
-local BCEWithLogitsLoss = loss("BCEWithLogitsLoss", { weight = weight, pos_weight = weight })
+local BCEWithLogitsLoss = loss("BCEWithLogitsLoss", { weight, reduction, { "pos_weight", weight[2] } })
 
 BCEWithLogitsLoss.samples = [[
   { {}, t(2, 3), u(2, 3):abs():round():detach() },
@@ -146,7 +147,7 @@ end
 ---@class nn.KLDivLoss: nn.Module
 ---@overload fun(opts?: { log_target?: boolean, reduction?: string }): nn.KLDivLoss
 local KLDivLoss = loss("KLDivLoss",
-  { log_target = false, reduction = { default = "mean", choices = { "none", "mean", "sum", "batchmean" } } })
+  { { "reduction", { default = "mean", choices = { "none", "mean", "sum", "batchmean" } } }, { "log_target", false } })
 
 KLDivLoss.samples = [[
   { {}, t(2, 3), p(2, 3) },
@@ -161,9 +162,7 @@ end
 
 --- A class of losses from one of measure.lua: its options are those of the function.
 local function measured(name, entry)
-  local schema = {}
-  for _, option in ipairs(entry.options) do schema[option[1]] = option[2] end
-  local class, inputs = loss(name, schema), #entry.inputs
+  local class, inputs = loss(name, entry.options), #entry.inputs
   function class:forward(...)
     local arguments = { ... }
     for k, option in ipairs(entry.options) do arguments[inputs + k] = self[option[1]] end

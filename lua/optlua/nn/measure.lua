@@ -11,8 +11,9 @@ local measure = {}
 
 local reduction = { "reduction", { default = "mean", choices = { "none", "mean", "sum" } } }
 
-local function number(name, default, bound) return { name, setmetatable({ default = default }, { __index = bound }) } end
-local not_negative, positive = { min = 0 }, { above = 0 }
+local function number(name, default) return { name, { default = default } } end
+local function not_negative(name, default) return { name, { default = default, min = 0 } } end
+local function positive(name, default) return { name, { default = default, above = 0 } } end
 
 local function reduce(x, how)
   if how == "mean" then return x:mean() end
@@ -31,14 +32,14 @@ local function distance(x1, x2, p, eps, keepdim) return (x1 - x2 + eps):norm(p, 
 --- The p-norm of x1 - x2 + eps over the last dimension: (…, D) and (…, D) -> (…).
 measure.pairwise_distance = {
   inputs = { "x1", "x2" },
-  options = { number("p", 2, not_negative), number("eps", 1e-6), { "keepdim", false } },
+  options = { not_negative("p", 2), number("eps", 1e-6), { "keepdim", false } },
   run = distance,
 }
 
 --- The cosine of the angle between x1 and x2 along dim; norms are at least eps.
 measure.cosine_similarity = {
   inputs = { "x1", "x2" },
-  options = { { "dim", { default = 2, integer = true } }, number("eps", 1e-8, not_negative) },
+  options = { { "dim", { default = 2, integer = true } }, not_negative("eps", 1e-8) },
   run = function(x1, x2, dim, eps)
     local function unit(x) return x / raise(x:norm(2, dim, true), eps) end
     return (unit(x1) * unit(x2)):sum(dim)
@@ -63,11 +64,11 @@ measure.cosine_embedding_loss = {
 measure.triplet_margin_loss = {
   inputs = { "anchor", "positive", "negative" },
   options = {
-    number("margin", 1, positive), number("p", 2, not_negative), number("eps", 1e-6), { "swap", false }, reduction,
+    positive("margin", 1), not_negative("p", 2), number("eps", 1e-6), { "swap", false }, reduction,
   },
-  run = function(anchor, positive_, negative, margin, p, eps, swap, how)
-    local near, far = distance(anchor, positive_, p, eps), distance(anchor, negative, p, eps)
-    if swap then far = far:minimum(distance(positive_, negative, p, eps)) end
+  run = function(anchor, alike, negative, margin, p, eps, swap, how)
+    local near, far = distance(anchor, alike, p, eps), distance(anchor, negative, p, eps)
+    if swap then far = far:minimum(distance(alike, negative, p, eps)) end
     return reduce((near - far + margin):clamp(0), how)
   end,
 }
@@ -101,7 +102,7 @@ end
 --- target log(input + eps). full: with Stirling's approximation of log(target!).
 measure.poisson_nll_loss = {
   inputs = { "input", "target" },
-  options = { { "log_input", true }, { "full", false }, number("eps", 1e-8, not_negative), reduction },
+  options = { { "log_input", true }, { "full", false }, not_negative("eps", 1e-8), reduction },
   run = function(input, target, log_input, full, eps, how)
     local loss = log_input and input:exp() - target * input or input - target * (input + eps):log()
     return reduce(full and loss + stirling(target) or loss, how)
@@ -131,7 +132,7 @@ end
 measure.gaussian_nll_loss = {
   inputs = { "input", "target", "var" },
   also = { var = "number" },
-  options = { { "full", false }, number("eps", 1e-6, positive), reduction },
+  options = { { "full", false }, positive("eps", 1e-6), reduction },
   run = function(input, target, var, full, eps, how)
     var = variance(input, var, eps)
     local loss = (var:log() + (input - target):square() / var) * 0.5

@@ -3,6 +3,7 @@
 -- A module is a table. Fields are plain Lua fields; those that hold a parameter, a buffer or another
 -- module are *members*: their names are kept in the order of definition, and everything that walks a
 -- model (parameters, state_dict, printing …) follows that order.
+local blame = require "optlua.blame"
 local optlua = require "optlua"
 local options = require "optlua.options"
 local kinds = require "optlua.nn.kind"
@@ -33,18 +34,18 @@ end
 local function assign(self, key, value)
   local kind = kinds.of(value)
   if kinds.holds_module(value) then
-    error(("%s: a plain table of modules would hide their parameters; use nn.ModuleList or nn.Sequential")
-      :format(members.describe(self, key)), 2)
+    blame(("%s: a plain table of modules would hide their parameters; use nn.ModuleList or nn.Sequential")
+      :format(members.describe(self, key)))
   end
   if kind == "module" and contains(value, self) then
-    error(("%s: a module cannot contain itself"):format(members.describe(self, key)), 2)
+    blame(("%s: a module cannot contain itself"):format(members.describe(self, key)))
   end
   if kind then
     if Module[key] ~= nil then
-      error(("%s: a member cannot bear the name of a module's method"):format(members.describe(self, key)), 2)
+      blame(("%s: a member cannot bear the name of a module's method"):format(members.describe(self, key)))
     end
     if type(key) == "string" and key:find("%.") then
-      error(("%s: the name of a member cannot contain a dot"):format(members.describe(self, key)), 2)
+      blame(("%s: the name of a member cannot contain a dot"):format(members.describe(self, key)))
     end
     members.note(self, key, kind)
   end
@@ -68,10 +69,10 @@ end
 function Module:register_buffer(name, tensor, opts)
   opts = options.check("register_buffer", opts, { persistent = true })
   if not optlua.is_tensor(tensor) then
-    error(("%s: tensor expected, got %s"):format(members.describe(self, name), type(tensor)), 2)
+    blame(("%s: tensor expected, got %s"):format(members.describe(self, name), type(tensor)))
   end
   if Module[name] ~= nil then
-    error(("%s: a member cannot bear the name of a module's method"):format(members.describe(self, name)), 2)
+    blame(("%s: a member cannot bear the name of a module's method"):format(members.describe(self, name)))
   end
   members.note(self, name, opts.persistent and "buffer" or "transient")
   rawset(self, name, tensor)
@@ -134,8 +135,8 @@ local function find(self, what, name, tuples)
     if tuple[1] == name then return tuple[2] end
     names[i] = tuple[1]
   end
-  error(("%s: no %s is named %q; the nearest is %q"):format(self:type(), what, tostring(name),
-    options.nearest(tostring(name), names) or ""), 3)
+  blame(("%s: no %s is named %q; the nearest is %q"):format(self:type(), what, tostring(name),
+    options.nearest(tostring(name), names) or ""))
 end
 
 --- The module of a full name ("" is the module itself).
@@ -209,7 +210,7 @@ end
 
 --- The forward pass; classes define it. Calling a module calls it.
 function Module:forward()
-  error(("%s has no forward"):format(self:type()), 3)
+  blame(("%s has no forward"):format(self:type()))
 end
 
 local function new(class, ...)
@@ -228,8 +229,8 @@ end
 ---@return table
 local function class(name, parent)
   parent = parent or Module
-  if type(name) ~= "string" then error("nn.class: name (string) expected, got " .. type(name), 2) end
-  if not kinds.is_class(parent) then error("nn.class: the parent of " .. name .. " is not a class", 2) end
+  if type(name) ~= "string" then blame("nn.class: name (string) expected, got " .. type(name)) end
+  if not kinds.is_class(parent) then blame("nn.class: the parent of " .. name .. " is not a class") end
   local result = { name = name, super = parent }
   result.__index = result
   result.__newindex = assign
@@ -246,17 +247,7 @@ end
 Module.name = "Module"
 kinds.declare_class(Module)
 
--- Arguments of layers -----------------------------------------------------------------------------------
-
---- Checks the options of a layer in its init; errors point at the line that makes the layer.
-local function check_options(what, given, schema) return options.check(what, given, schema, 4) end
-
---- Checks one argument of a layer in its init; errors point at the line that makes the layer.
-local function check_argument(what, name, value, entry) return options.argument(what, name, value, entry, 4) end
-
 return {
-  options = check_options,
-  argument = check_argument,
   size = { required = true, type = "integer", min = 0 }, -- a number of features, rows …
   Module = Module,
   Parameter = kinds.parameter,

@@ -4,22 +4,29 @@ local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local signature = require "optlua.signature"
 
+--- The sizes of the last dimensions.
+local normalized_shape = {
+  required = true, type = "integer|list", integer = true, min = 0, doc = "the sizes of the last dimensions",
+}
+
+local function as_list(sizes) return type(sizes) == "table" and sizes or { sizes } end
+
 --- Standardises over the last dimensions, then scales and shifts (Ba, Kiros & Hinton, 2016).
 ---@class nn.LayerNorm: nn.Module
 ---@field weight optlua.Tensor|nil
 ---@field bias optlua.Tensor|nil
+---@overload fun(normalized_shape: integer|integer[], eps?: number|table, elementwise_affine?: boolean, bias?: boolean, dtype?: string): nn.LayerNorm
 local LayerNorm = module.class "LayerNorm"
 LayerNorm.role = "norm"
 
----@param normalized_shape integer|integer[] the sizes of the last dimensions
----@param opts? { eps?: number, elementwise_affine?: boolean, bias?: boolean, dtype?: string }
-function LayerNorm:init(normalized_shape, opts)
-  opts = module.options("nn.LayerNorm", opts, {
-    eps = { default = 1e-5, min = 0 }, elementwise_affine = true, bias = true, dtype = "float32",
-  })
-  if type(normalized_shape) == "number" then normalized_shape = { normalized_shape } end
-  self.normalized_shape = module.argument("nn.LayerNorm", "normalized_shape", normalized_shape,
-    { required = true, type = "list", integer = true, min = 0 })
+LayerNorm.signature = signature.new("nn.LayerNorm", {
+  { "normalized_shape", normalized_shape }, { "eps", { default = 1e-5, min = 0 } }, { "elementwise_affine", true },
+  { "bias", true }, { "dtype", "float32" },
+})
+
+function LayerNorm:init(...)
+  local opts = self.signature:read(...)
+  self.normalized_shape = as_list(opts.normalized_shape)
   self.eps = opts.eps
   if not opts.elementwise_affine then return end
   self.weight = module.Parameter(optlua.ones(self.normalized_shape, { dtype = opts.dtype }))
@@ -57,19 +64,18 @@ RMSNorm.samples = [[
   { { 4 }, t(0, 4) },
 ]]
 
-local read_rms = signature.reader("nn.RMSNorm",
-  { { "eps", { required = false, type = "number", min = 0 } }, { "elementwise_affine", true }, { "dtype", "float32" } })
+RMSNorm.signature = signature.new("nn.RMSNorm", {
+  { "normalized_shape", normalized_shape },
+  { "eps", { required = false, type = "number", min = 0, doc = "else the epsilon of the input's dtype" } },
+  { "elementwise_affine", true }, { "dtype", "float32" },
+})
 
----@param normalized_shape integer|integer[] the sizes of the last dimensions
----@param ... number|boolean|table eps (default: the epsilon of the input's dtype), elementwise_affine, dtype; or a
---- table of them
-function RMSNorm:init(normalized_shape, ...)
-  local eps, affine, dtype = read_rms(...)
-  if type(normalized_shape) == "number" then normalized_shape = { normalized_shape } end
-  self.normalized_shape = module.argument("nn.RMSNorm", "normalized_shape", normalized_shape,
-    { required = true, type = "list", integer = true, min = 0 })
-  self.eps = eps
-  if affine then self.weight = module.Parameter(optlua.ones(self.normalized_shape, { dtype = dtype })) end
+function RMSNorm:init(...)
+  local opts = self.signature:read(...)
+  self.normalized_shape = as_list(opts.normalized_shape)
+  self.eps = opts.eps
+  if not opts.elementwise_affine then return end
+  self.weight = module.Parameter(optlua.ones(self.normalized_shape, { dtype = opts.dtype }))
 end
 
 function RMSNorm:forward(x) return optlua.rms_norm(x, self.normalized_shape, self.weight, self.eps) end
@@ -94,23 +100,23 @@ GroupNorm.samples = [[
   { { 2, 4 }, t(0, 4, 2) },
 ]]
 
-local read_group = signature.reader("nn.GroupNorm",
-  { { "eps", { default = 1e-5, min = 0 } }, { "affine", true }, { "dtype", "float32" }, { "bias", true } })
+GroupNorm.signature = signature.new("nn.GroupNorm", {
+  { "num_groups", { required = true, type = "integer", min = 1 } }, { "num_channels", module.size },
+  { "eps", { default = 1e-5, min = 0 } }, { "affine", true }, { "dtype", "float32" }, { "bias", true },
+})
 
----@param num_groups integer
----@param num_channels integer
----@param ... number|boolean|table eps = 1e-5, affine; or a table of them, of `bias` and `dtype`
-function GroupNorm:init(num_groups, num_channels, ...)
-  local eps, affine, dtype, bias = read_group(...)
-  self.num_groups = module.argument("nn.GroupNorm", "num_groups", num_groups,
-    { required = true, type = "integer", min = 1 })
-  self.num_channels = module.argument("nn.GroupNorm", "num_channels", num_channels, module.size)
+function GroupNorm:init(...)
+  local opts = self.signature:read(...)
+  local form = { dtype = opts.dtype }
+  self.num_groups = opts.num_groups
+  self.num_channels = opts.num_channels
   if self.num_channels % self.num_groups ~= 0 then
     blame(("nn.GroupNorm: %d channels cannot be cut into %d groups"):format(self.num_channels, self.num_groups))
   end
-  self.eps = eps
-  if affine then self.weight = module.Parameter(optlua.ones({ self.num_channels }, { dtype = dtype })) end
-  if affine and bias then self.bias = module.Parameter(optlua.zeros({ self.num_channels }, { dtype = dtype })) end
+  self.eps = opts.eps
+  if not opts.affine then return end
+  self.weight = module.Parameter(optlua.ones({ self.num_channels }, form))
+  if opts.bias then self.bias = module.Parameter(optlua.zeros({ self.num_channels }, form)) end
 end
 
 function GroupNorm:forward(x) return optlua.group_norm(x, self.num_groups, self.weight, self.bias, self.eps) end

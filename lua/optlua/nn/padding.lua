@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local window = require "optlua.nn.window"
+local signature = require "optlua.signature"
 
 local sizes = { required = true, type = "integer|list", integer = true }
 
@@ -14,11 +15,11 @@ local sizes = { required = true, type = "integer|list", integer = true }
 ---@param valued? boolean whether a constant is to be given
 local function pad(name, spatial, mode, valued)
   local class, what = module.class(name), "nn." .. name
-  local order = valued and { "padding", "value" } or { "padding" }
+  class.signature = signature.new(what,
+    { { "padding", sizes }, valued and { "value", { required = true, type = "number" } } or nil })
 
   function class:init(...)
-    local args = window.arguments(what,
-      { padding = sizes, value = valued and { required = true, type = "number" } or nil }, order, ...)
+    local args = self.signature:read(...)
     local padding = args.padding
     if type(padding) == "table" and #padding ~= 2 * spatial then
       blame(("%s: padding: expected 1 or %d numbers, got %d"):format(what, 2 * spatial, #padding))
@@ -65,52 +66,52 @@ local function samples(text, value)
   return (text:gsub("%%s", value or ""))
 end
 
---- A constant around lines: (N, C, L) or (C, L). Arguments: padding, value.
+--- A constant around lines: (N, C, L) or (C, L).
 ---@class nn.ConstantPad1d: nn.Module
 local ConstantPad1d = pad("ConstantPad1d", 1, "constant", true)
 ConstantPad1d.samples = samples(lines, ", 1.5")
 
---- A constant around images: (N, C, H, W) or (C, H, W). Arguments: padding, value.
+--- A constant around images: (N, C, H, W) or (C, H, W).
 ---@class nn.ConstantPad2d: nn.Module
 local ConstantPad2d = pad("ConstantPad2d", 2, "constant", true)
 ConstantPad2d.samples = samples(images, ", 1.5")
 
---- Zeros around lines: (N, C, L) or (C, L). Argument: padding.
+--- Zeros around lines: (N, C, L) or (C, L).
 ---@class nn.ZeroPad1d: nn.Module
 local ZeroPad1d = pad("ZeroPad1d", 1, "constant")
 ZeroPad1d.samples = samples(lines)
 
---- Zeros around images: (N, C, H, W) or (C, H, W). Argument: padding.
+--- Zeros around images: (N, C, H, W) or (C, H, W).
 ---@class nn.ZeroPad2d: nn.Module
 local ZeroPad2d = pad("ZeroPad2d", 2, "constant")
 ZeroPad2d.samples = samples(images)
 
---- Lines mirrored at their ends, which are not repeated: (N, C, L) or (C, L). Argument: padding.
+--- Lines mirrored at their ends, which are not repeated: (N, C, L) or (C, L).
 ---@class nn.ReflectionPad1d: nn.Module
 local ReflectionPad1d = pad("ReflectionPad1d", 1, "reflect")
 ReflectionPad1d.samples = samples(lines)
 
---- Images mirrored at their borders, which are not repeated: (N, C, H, W) or (C, H, W). Argument: padding.
+--- Images mirrored at their borders, which are not repeated: (N, C, H, W) or (C, H, W).
 ---@class nn.ReflectionPad2d: nn.Module
 local ReflectionPad2d = pad("ReflectionPad2d", 2, "reflect")
 ReflectionPad2d.samples = samples(images)
 
---- Lines whose ends are repeated: (N, C, L) or (C, L). Argument: padding.
+--- Lines whose ends are repeated: (N, C, L) or (C, L).
 ---@class nn.ReplicationPad1d: nn.Module
 local ReplicationPad1d = pad("ReplicationPad1d", 1, "replicate")
 ReplicationPad1d.samples = samples(lines)
 
---- Images whose borders are repeated: (N, C, H, W) or (C, H, W). Argument: padding.
+--- Images whose borders are repeated: (N, C, H, W) or (C, H, W).
 ---@class nn.ReplicationPad2d: nn.Module
 local ReplicationPad2d = pad("ReplicationPad2d", 2, "replicate")
 ReplicationPad2d.samples = samples(images)
 
---- Lines that go on with their other end: (N, C, L) or (C, L). Argument: padding.
+--- Lines that go on with their other end: (N, C, L) or (C, L).
 ---@class nn.CircularPad1d: nn.Module
 local CircularPad1d = pad("CircularPad1d", 1, "circular")
 CircularPad1d.samples = samples(lines)
 
---- Images that go on with their other side: (N, C, H, W) or (C, H, W). Argument: padding.
+--- Images that go on with their other side: (N, C, H, W) or (C, H, W).
 ---@class nn.CircularPad2d: nn.Module
 local CircularPad2d = pad("CircularPad2d", 2, "circular")
 CircularPad2d.samples = samples(images)

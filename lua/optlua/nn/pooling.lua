@@ -3,8 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local window = require "optlua.nn.window"
-
-local flag = { default = false }
+local signature = require "optlua.signature"
 
 --- Lists as they were given, one number stays one; those for other dimensions raise.
 local function keep(self, what, args, spatial, names)
@@ -22,16 +21,23 @@ local function fields(self, names)
   return table.concat(words, ", ")
 end
 
+--- Argument kernel_size and those of stride and padding, which all pools begin with.
+local function sliding(...)
+  return {
+    { "kernel_size", window.wanted(1) }, { "stride", window.sizes(1) }, { "padding", window.sizes(0, 0) }, ...,
+  }
+end
+
 local max_order = { "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode" }
 
 local function max_pool(name, spatial)
   local class, what, operation = module.class(name), "nn." .. name, optlua[("max_pool%dd"):format(spatial)]
 
+  class.signature = signature.new(what,
+    sliding({ "dilation", window.sizes(1, 1) }, { "return_indices", false }, { "ceil_mode", false }))
+
   function class:init(...)
-    local args = window.arguments(what, {
-      kernel_size = window.wanted(1), stride = window.sizes(1), padding = window.sizes(0, 0),
-      dilation = window.sizes(1, 1), return_indices = flag, ceil_mode = flag,
-    }, max_order, ...)
+    local args = self.signature:read(...)
     args.stride = args.stride or args.kernel_size
     keep(self, what, args, spatial, max_order)
   end
@@ -51,11 +57,11 @@ local function avg_pool(name, spatial)
   local class, what, operation = module.class(name), "nn." .. name, optlua[("avg_pool%dd"):format(spatial)]
   local order = { table.unpack(avg_order, 1, 4 + spatial) }
 
+  class.signature = signature.new(what, sliding({ "ceil_mode", false }, { "count_include_pad", true },
+    spatial == 2 and { "divisor_override", { required = false, type = "integer" } } or nil))
+
   function class:init(...)
-    local args = window.arguments(what, {
-      kernel_size = window.wanted(1), stride = window.sizes(1), padding = window.sizes(0, 0), ceil_mode = flag,
-      count_include_pad = true, divisor_override = spatial == 2 and { required = false, type = "integer" } or nil,
-    }, order, ...)
+    local args = self.signature:read(...)
     if args.divisor_override == 0 then blame(what .. ": divisor_override: expected another integer than 0") end
     args.stride = args.stride or args.kernel_size
     keep(self, what, args, spatial, order)
@@ -78,11 +84,10 @@ end
 local function adaptive(name, operation, spatial, order)
   local class, what = module.class(name), "nn." .. name
 
-  function class:init(...)
-    local args = window.arguments(what, { output_size = window.wanted(1), return_indices = order[2] and flag or nil },
-      order, ...)
-    keep(self, what, args, spatial, order)
-  end
+  class.signature = signature.new(what,
+    { { "output_size", window.wanted(1) }, order[2] and { "return_indices", false } or nil })
+
+  function class:init(...) keep(self, what, self.signature:read(...), spatial, order) end
 
   function class:forward(x)
     if not order[2] then return operation(x, self.output_size) end

@@ -132,14 +132,14 @@ local function run_packed(self, what, kind, packed, h, c)
   return packing.pack_like(packed, output, self.batch_first), state
 end
 
-local function forward(self, kind, input, state, opts)
+local function forward(self, kind, input, state, ...)
   local what = "nn." .. self:type()
-  opts = module.options(what, opts, { lengths = { required = false, type = "any" } })
+  local lengths = self.call:values(...)
   local h, c = state_of(what, kind, state)
   if packing.is_packed(input) then return run_packed(self, what, kind, input, h, c) end
   if not optlua.is_tensor(input) then blame(("%s: tensor expected, got %s"):format(what, type(input))) end
-  if input.ndim == 2 and not opts.lengths then return run_single(self, what, kind, input, h, c) end
-  return run_batch(self, what, kind, input, opts.lengths, h, c)
+  if input.ndim == 2 and not lengths then return run_single(self, what, kind, input, h, c) end
+  return run_batch(self, what, kind, input, lengths, h, c)
 end
 
 local function extra_repr(self)
@@ -165,12 +165,10 @@ local function layer_class(name)
     { "bias", true }, { "batch_first", false }, { "dropout", { default = 0, min = 0, max = 1 } },
     { "bidirectional", false }, { "dtype", "float32" },
   } do list[#list + 1] = option end
-  local read = signature.reader(what, list)
+  class.signature = signature.new(what, list)
 
   function class:init(...)
-    local values = { read(...) }
-    local opts = {}
-    for k, option in ipairs(list) do opts[option[1]] = values[k] end
+    local opts = self.signature:read(...)
     for _, option in ipairs(list) do
       if option[1] ~= "dtype" then self[option[1]] = opts[option[1]] end
     end
@@ -183,7 +181,9 @@ local function layer_class(name)
     end
   end
 
-  function class:forward(input, state, opts) return forward(self, kind, input, state, opts) end
+  class.call = signature.new(what, { { "lengths", { required = false, type = "any" } } })
+
+  function class:forward(input, state, ...) return forward(self, kind, input, state, ...) end
 
   class.extra_repr = extra_repr
   return class
@@ -247,14 +247,14 @@ local function cell_class(name)
   local list = { { "input_size", size }, { "hidden_size", size }, { "bias", true } }
   list[#list + 1] = kind.option
   list[#list + 1] = { "dtype", "float32" }
-  local read = signature.reader(what, list)
+  class.signature = signature.new(what, list)
 
   function class:init(...)
-    local values = { read(...) }
-    self.input_size = values[1]
-    self.hidden_size = values[2]
-    if kind.option then self.nonlinearity = values[4] end
-    add_weights(self, kind.gates, self.input_size, "", { bias = values[3], dtype = values[#list] })
+    local opts = self.signature:read(...)
+    self.input_size = opts.input_size
+    self.hidden_size = opts.hidden_size
+    self.nonlinearity = opts.nonlinearity
+    add_weights(self, kind.gates, self.input_size, "", opts)
   end
 
   function class:forward(x, state)

@@ -1,20 +1,18 @@
 --- similarity: how alike two tensors are, as layers.
 local measure = require "optlua.nn.measure"
 local module = require "optlua.nn.module"
+local signature = require "optlua.signature"
 
 --- The cosine of the angle between x1 and x2 along a dimension; norms are at least eps.
 ---@class nn.CosineSimilarity: nn.Module
 local CosineSimilarity = module.class "CosineSimilarity"
 
----@param dim? integer|table default 2; or the options
----@param opts? { dim?: integer, eps?: number } eps: 1e-8
-function CosineSimilarity:init(dim, opts)
-  if type(dim) == "table" then dim, opts = nil, dim end
-  opts = module.options("nn.CosineSimilarity", opts, {
-    dim = { default = dim or 2, integer = true }, eps = { default = 1e-8, min = 0 },
-  })
-  self.dim = module.argument("nn.CosineSimilarity", "dim", opts.dim, { default = 2, integer = true })
-  self.eps = opts.eps
+CosineSimilarity.signature = signature.new("nn.CosineSimilarity", measure.cosine_similarity.options)
+
+function CosineSimilarity:init(...)
+  local args = self.signature:read(...)
+  self.dim = args.dim
+  self.eps = args.eps
 end
 
 CosineSimilarity.samples = [[
@@ -29,16 +27,13 @@ function CosineSimilarity:forward(x1, x2) return measure.cosine_similarity.run(x
 ---@class nn.PairwiseDistance: nn.Module
 local PairwiseDistance = module.class "PairwiseDistance"
 
----@param p? number|table default 2; or the options
----@param opts? { p?: number, eps?: number, keepdim?: boolean } eps: 1e-6
-function PairwiseDistance:init(p, opts)
-  if type(p) == "table" then p, opts = nil, p end
-  opts = module.options("nn.PairwiseDistance", opts, {
-    p = { default = p or 2, min = 0 }, eps = 1e-6, keepdim = false,
-  })
-  self.p = module.argument("nn.PairwiseDistance", "p", opts.p, { default = 2, min = 0 })
-  self.eps = opts.eps
-  self.keepdim = opts.keepdim
+PairwiseDistance.signature = signature.new("nn.PairwiseDistance", measure.pairwise_distance.options)
+
+function PairwiseDistance:init(...)
+  local args = self.signature:read(...)
+  self.p = args.p
+  self.eps = args.eps
+  self.keepdim = args.keepdim
 end
 
 PairwiseDistance.samples = [[

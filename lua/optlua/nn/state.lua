@@ -1,4 +1,5 @@
 --- state: a module's tensors by full name, taken out and put in; copies; conversion.
+local blame = require "optlua.blame"
 local optlua = require "optlua"
 local options = require "optlua.options"
 local kinds = require "optlua.nn.kind"
@@ -58,11 +59,11 @@ end
 function methods:load_state_dict(state, opts)
   opts = options.check("load_state_dict", opts, { strict = true })
   if type(state) ~= "table" then
-    error(("load_state_dict: table of tensors expected, got %s"):format(type(state)), 2)
+    blame(("load_state_dict: table of tensors expected, got %s"):format(type(state)))
   end
   local missing, unexpected, differing = compare(self, state)
   if #differing > 0 or (opts.strict and #missing + #unexpected > 0) then
-    error(report(self, missing, unexpected, differing), 2)
+    blame(report(self, missing, unexpected, differing))
   end
   local copies = {} -- made first: the state may be the module's own tensors in another order
   for name, tensor in members.each(members.tensors(self, saved, true)) do

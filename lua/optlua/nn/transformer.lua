@@ -1,4 +1,5 @@
 --- transformer: layers of attention and feed-forward networks (Vaswani et al., 2017).
+local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local attention = require "optlua.nn.attention"
 local containers = require "optlua.nn.containers"
@@ -15,7 +16,7 @@ local size = { required = true, type = "integer", min = 1 }
 ---@overload fun(d_model: integer, nhead: integer, opts?: { dim_feedforward?: integer, dropout?: number, activation?: "relu"|"gelu", layer_norm_eps?: number, batch_first?: boolean, norm_first?: boolean, bias?: boolean, dtype?: string }): nn.TransformerEncoderLayer
 local TransformerEncoderLayer = module.class "TransformerEncoderLayer"
 
-local read_layer = signature.reader("nn.TransformerEncoderLayer", {
+TransformerEncoderLayer.signature = signature.new("nn.TransformerEncoderLayer", {
   { "d_model", size }, { "nhead", size }, { "dim_feedforward", { default = 2048, integer = true, min = 1 } },
   { "dropout", { default = 0.1, min = 0, max = 1 } },
   { "activation", { default = "relu", choices = { "relu", "gelu" } } }, { "layer_norm_eps", { default = 1e-5, min = 0 } },
@@ -23,7 +24,8 @@ local read_layer = signature.reader("nn.TransformerEncoderLayer", {
 })
 
 function TransformerEncoderLayer:init(...)
-  local d_model, nhead, wide, p, activation, eps, batch_first, norm_first, bias, dtype = read_layer(...)
+  local d_model, nhead, wide, p, activation, eps, batch_first, norm_first, bias, dtype =
+    self.signature:values(...)
   local form = { bias = bias, dtype = dtype }
   local norm = { eps = eps, bias = bias, dtype = dtype }
   self.norm_first = norm_first
@@ -47,10 +49,13 @@ TransformerEncoderLayer.samples = [[
 ]]
 
 --- What TransformerEncoderLayer and TransformerEncoder take behind their input.
-local mask_options = {
-  src_mask = { required = false, type = "tensor" }, src_key_padding_mask = { required = false, type = "tensor" },
-  is_causal = false,
-}
+local function masks_of(what, first)
+  local mask = { required = false, type = "tensor" }
+  return signature.new(what, { { first, mask }, { "src_key_padding_mask", mask }, { "is_causal", false } })
+end
+
+local layer_masks = masks_of("nn.TransformerEncoderLayer", "src_mask")
+local stack_masks = masks_of("nn.TransformerEncoder", "mask")
 
 local function attend(self, x, opts)
   local result = self.self_attn(x, x, x, {
@@ -66,10 +71,10 @@ local function feed_forward(self, x)
 end
 
 ---@param src optlua.Tensor
----@param opts? { src_mask?: optlua.Tensor, src_key_padding_mask?: optlua.Tensor, is_causal?: boolean } masks as nn.MultiheadAttention takes them
+---@param ... any src_mask, src_key_padding_mask, as nn.MultiheadAttention takes them, is_causal; or a table of them
 ---@return optlua.Tensor
-function TransformerEncoderLayer:forward(src, opts)
-  opts = module.options("nn.TransformerEncoderLayer", opts, mask_options)
+function TransformerEncoderLayer:forward(src, ...)
+  local opts = layer_masks:read(...)
   if self.norm_first then
     local x = src + attend(self, self.norm1(src), opts)
     return x + feed_forward(self, self.norm2(x))
@@ -81,30 +86,31 @@ end
 --- A stack of num_layers copies of an encoder layer, which all begin with its weights; then perhaps norm.
 ---@class nn.TransformerEncoder: nn.Module
 ---@field layers nn.ModuleList
+---@overload fun(encoder_layer: nn.Module, num_layers: integer, norm?: nn.Module|table): nn.TransformerEncoder
 local TransformerEncoder = module.class "TransformerEncoder"
 
----@param encoder_layer nn.Module
----@param num_layers integer
----@param opts? { norm?: nn.Module }
-function TransformerEncoder:init(encoder_layer, num_layers, opts)
-  local what = "nn.TransformerEncoder"
-  opts = module.options(what, opts, { norm = { required = false, type = "any" } })
-  num_layers = module.argument(what, "num_layers", num_layers, size)
-  for _, part in ipairs { encoder_layer or false, opts.norm } do
-    if not module.is_module(part) then error(what .. ": a module was expected, got a " .. type(part), 3) end
+TransformerEncoder.signature = signature.new("nn.TransformerEncoder", {
+  { "encoder_layer", { required = true, type = "any" } }, { "num_layers", size },
+  { "norm", { required = false, type = "any" } },
+})
+
+function TransformerEncoder:init(...)
+  local opts = self.signature:read(...)
+  for _, part in ipairs { opts.encoder_layer, opts.norm } do
+    if not module.is_module(part) then
+      blame("nn.TransformerEncoder: a module was expected, got a " .. type(part))
+    end
   end
   self.layers = containers.ModuleList()
-  for _ = 1, num_layers do self.layers:append(encoder_layer:clone()) end
+  for _ = 1, opts.num_layers do self.layers:append(opts.encoder_layer:clone()) end
   if opts.norm then self.norm = opts.norm end
 end
 
 ---@param src optlua.Tensor
----@param opts? { mask?: optlua.Tensor, src_key_padding_mask?: optlua.Tensor, is_causal?: boolean } masks as nn.MultiheadAttention takes them
+---@param ... any mask, src_key_padding_mask, as nn.MultiheadAttention takes them, is_causal; or a table of them
 ---@return optlua.Tensor
-function TransformerEncoder:forward(src, opts)
-  opts = module.options("nn.TransformerEncoder", opts, {
-    mask = mask_options.src_mask, src_key_padding_mask = mask_options.src_key_padding_mask, is_causal = false,
-  })
+function TransformerEncoder:forward(src, ...)
+  local opts = stack_masks:read(...)
   local masks = {
     src_mask = opts.mask, src_key_padding_mask = opts.src_key_padding_mask, is_causal = opts.is_causal,
   }

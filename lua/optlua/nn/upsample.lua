@@ -3,19 +3,21 @@ local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local functional = require "optlua.nn.functional"
 local window = require "optlua.nn.window"
+local signature = require "optlua.signature"
 
 --- Lines (N, C, L) or images (N, C, H, W) of another size, given by size or by scale_factor, a number or one for
---- rows and one for columns. Arguments: size, scale_factor, mode = "nearest" ("linear" for lines, "bilinear" for
---- images), align_corners.
+--- rows and one for columns; "linear" is for lines, "bilinear" for images.
 ---@class nn.Upsample: nn.Module
 local Upsample = module.class "Upsample"
 
+Upsample.signature = signature.new("nn.Upsample", {
+  { "size", window.sizes(1) }, { "scale_factor", { required = false, type = "number|list", above = 0 } },
+  { "mode", { default = "nearest", choices = { "nearest", "linear", "bilinear" } } },
+  { "align_corners", { required = false, type = "boolean" } },
+})
+
 function Upsample:init(...)
-  local args = window.arguments("nn.Upsample", {
-    size = window.sizes(1), scale_factor = { required = false, type = "number|list", above = 0 },
-    mode = { default = "nearest", choices = { "nearest", "linear", "bilinear" } },
-    align_corners = { required = false, type = "boolean" },
-  }, { "size", "scale_factor", "mode", "align_corners" }, ...)
+  local args = self.signature:read(...)
   if (args.size == nil) == (args.scale_factor == nil) then
     blame("nn.Upsample: expected either size or scale_factor")
   end

@@ -1,8 +1,6 @@
---- window: arguments of layers that slide windows over lines or images: by position as in PyTorch, then
---- named ones in a last table; one integer for all dimensions or a list of one each.
-local optlua = require "optlua"
+--- window: sizes of layers that slide windows over lines or images: one integer for all dimensions or a list
+--- of one each.
 local blame = require "optlua.blame"
-local options = require "optlua.options"
 
 local window = {}
 
@@ -15,41 +13,6 @@ end
 
 --- The same, which must be given.
 function window.wanted(min) return { type = "integer|list", integer = true, min = min, required = true } end
-
---- Whether a value is a table of named arguments.
----@param value any
----@return boolean
-function window.is_named(value)
-  if type(value) ~= "table" or optlua.is_tensor(value) or #value > 0 then return false end
-  local key = next(value)
-  return key == nil or type(key) == "string"
-end
-
---- Reads the arguments of a layer.
----@param what string whose arguments they are
----@param schema table<string, any> what each takes
----@param names string[] the order of those that may be given by position
----@return table checked by name
-function window.arguments(what, schema, names, ...)
-  local given, named = table.pack(...), {}
-  if window.is_named(given[given.n]) then
-    for key, value in pairs(given[given.n]) do named[key] = value end
-    given.n = given.n - 1
-  end
-  if given.n > #names then
-    blame(("%s: at most %d arguments expected, got %d"):format(what, #names, given.n))
-  end
-  for k = 1, given.n do
-    local name = names[k]
-    if given[k] ~= nil and named[name] ~= nil then
-      blame(("%s: %s: is given twice, by position and by name"):format(what, name))
-    end
-    if given[k] ~= nil then named[name] = given[k] end
-  end
-  local checked, problems = options.collect(named, schema)
-  if #problems > 0 then blame(("%s: %s"):format(what, table.concat(problems, "\n" .. what .. ": "))) end
-  return checked
-end
 
 --- A list of one number for each dimension.
 ---@param what string

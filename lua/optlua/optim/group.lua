@@ -20,14 +20,14 @@ Group.__index = Group
 -- What `before` and `after` see: numbers that can be set, and nothing else; and what `update` sees.
 local function face_numbers(self)
   local names = self.class.number_names
-  local function refuse(_, name) error(options.unknown("number of the group", name, names), 2) end
+  local function refuse(_, name) blame(options.unknown("number of the group", name, names)) end
   self.staged = setmetatable({}, { __index = refuse })
   self.writable = setmetatable({}, {
     __index = self.staged,
     __newindex = function(_, name, value)
       if self.numbers[name] == nil then refuse(nil, name) end
       if type(value) ~= "number" or value ~= value then
-        error(("group.%s: a number expected, got %s"):format(name, value ~= value and "NaN" or type(value)), 2)
+        blame(("group.%s: a number expected, got %s"):format(name, value ~= value and "NaN" or type(value)))
       end
       self.staged[name] = value + 0.0
     end,
@@ -35,7 +35,7 @@ local function face_numbers(self)
   self.readable = setmetatable({}, {
     __index = self.staged,
     __newindex = function()
-      error("update runs several times a step: numbers of the group are set in before or after, or by optim.group_add", 2)
+      blame("update runs several times a step: numbers of the group are set in before or after, or by optim.group_add")
     end,
   })
 end

@@ -143,11 +143,11 @@ function hyper.face(values, names)
   local legal = table.move(names, 1, #names, 1, {})
   legal[#legal + 1] = "step"
   setmetatable(values, {
-    __index = function(_, name) error(options.unknown("hyperparameter", name, legal), 2) end,
+    __index = function(_, name) blame(options.unknown("hyperparameter", name, legal)) end,
   })
   local h = setmetatable({}, {
     __index = values,
-    __newindex = function() error("a rule cannot assign to hyperparameters", 2) end,
+    __newindex = function() blame("a rule cannot assign to hyperparameters") end,
     __pairs = function() return next, values end,
   })
   return values, h

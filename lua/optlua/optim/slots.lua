@@ -105,12 +105,12 @@ end
 local function listen(values, reads)
   return setmetatable({}, {
     __index = function(_, name)
-      if name == "step" then error("states do not depend on h.step", 2) end
+      if name == "step" then blame("states do not depend on h.step") end
       local value = values[name]
       reads[name] = value
       return value
     end,
-    __newindex = function() error("states cannot assign to hyperparameters", 2) end,
+    __newindex = function() blame("states cannot assign to hyperparameters") end,
   })
 end
 

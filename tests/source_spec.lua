@@ -1,0 +1,32 @@
+-- The library's own source: habits that hold in every file of lua/optlua.
+local function files()
+  local list = {}
+  for path in io.popen("find lua/optlua -name '*.lua' | sort"):lines() do list[#list + 1] = path end
+  return list
+end
+
+local function read(path)
+  local file = assert(io.open(path))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+--- Calls visit(path, text) with every file but some.
+local function each(but, visit)
+  for _, path in ipairs(files()) do
+    if not but[path:match "optlua/(.*)"] then visit(path, read(path)) end
+  end
+end
+
+describe("the library", function()
+  it("blames the script's line with `blame`, never with a level of `error`", function()
+    local found = {}
+    each({ ["blame.lua"] = true, ["config/file.lua"] = true }, function(path, text)
+      for call in text:gmatch "%f[%w_.:]error(%b())" do
+        if call:find ",%s*[1-9]%)$" then found[#found + 1] = path .. ": error" .. call end
+      end
+    end)
+    assert.equal("", table.concat(found, "\n"))
+  end)
+end)
