@@ -53,7 +53,8 @@ PROGRAM := $(BUILD)/optlua
 
 SPECS := $(wildcard tests/*_spec.lua)
 QUICK_SPECS := $(foreach noun,autograd data func nn optim_* tensor training,$(wildcard tests/$(noun)_spec.lua))
-PLAIN_SPECS := tests/install_spec.lua tests/stock_lua_spec.lua # stock Lua has no sanitizers
+PLAIN_SPECS := $(patsubst %,tests/%_spec.lua,install stock_lua faults) # stock Lua has no sanitizers
+FAULTS := $(BUILD)/test/faults.so # loaded before libc, see tests/c/faults.c
 C_TESTS := $(patsubst tests/c/%.c,$(BUILD)/test/%,$(wildcard tests/c/*_test.c))
 RUN_TESTS = lua5.4 tests/run.lua --build=$(BUILD) $(if $(SANITIZE),--lua=$(PROGRAM))
 ASAN = ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -68,7 +69,7 @@ ifneq ($(V),1)
 .SILENT:
 endif
 
-.PHONY: all help setup demo test test-long test-crash spec test-asan test-asan-quick lint layers format docs \
+.PHONY: all help setup demo test test-long test-crash test-faults spec test-asan test-asan-quick lint layers format docs \
   bench install uninstall clean FORCE
 
 all: $(LIBRARY) $(MODULE) $(PROGRAM) ## the interpreter, the loadable module, the static library
@@ -83,7 +84,7 @@ setup: ## installs what is missing (Debian 12 and 13)
 demo: setup all ## sets up, builds, trains a network on handwritten digits
 	$(PROGRAM) scripts/01_quickstart.lua
 
-test: setup all $(C_TESTS) ## sets up, builds, runs every test
+test: setup all $(C_TESTS) $(FAULTS) ## sets up, builds, runs every test
 	$(RUN_TESTS) $(C_TESTS) $(SPECS)
 
 test-long: $(BUILD)/test/rule_random_test ## 20,000 random rules on each instruction set
@@ -92,7 +93,10 @@ test-long: $(BUILD)/test/rule_random_test ## 20,000 random rules on each instruc
 test-crash: all $(BUILD)/test/crash_test ## 300 kills at random moments of saves
 	OPTLUA=$(PROGRAM) $(BUILD)/test/crash_test 300
 
-spec: all ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
+test-faults: all $(FAULTS) ## every call that writes failed in turn, full devices
+	$(RUN_TESTS) --verbose tests/faults_spec.lua
+
+spec: all $(FAULTS) ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
 	$(RUN_TESTS) --verbose $(if $(FILTER),--filter='$(FILTER)') $(FILE)
 
 test-asan: ## the tests under the address, leak and undefined behaviour sanitizers
@@ -181,6 +185,11 @@ $(BUILD)/test/%: tests/c/%.c tests/c/check.h $(LIBRARY)
 	echo "  CC    $<"
 	mkdir -p $(@D)
 	$(COMPILE) $(LDFLAGS) $< $(LIBRARY) $(LIBS) -o $@
+
+$(FAULTS): tests/c/faults.c
+	echo "  CC    $<"
+	mkdir -p $(@D)
+	$(CC) $(FLAGS) $(LUA_CFLAGS) $(CFLAGS) -shared $< -ldl -o $@
 
 $(BUILD)/bench/%: scripts/bench/c/%.c $(LIBRARY)
 	echo "  CC    $<"

@@ -1,5 +1,5 @@
 /* requests: signals that ask the loop of a spec for something: SIGINT and SIGTERM to save and end,
- * SIGHUP to read its script again. */
+ * SIGHUP to read its script again. Meanwhile SIGPIPE does nothing. */
 #include "main/requests.h"
 
 #include <signal.h>
@@ -17,10 +17,14 @@ static void on_hangup(int signal_number) {
 
 static void on_stop(int signal_number) { stop_signal = signal_number; }
 
-enum { SIGNALS = 3 };
+/* A pipe that nobody reads any more is no reason to stop training: what is written to it fails. */
+static void on_closed_pipe(int signal_number) { (void)signal_number; }
+
+enum { SIGNALS = 4 };
 
 /* What is caught, and what it did before. The second SIGINT or SIGTERM ends the process. */
-static const int caught[SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
+static const int caught[SIGNALS] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+static void (*const handler[SIGNALS])(int) = { on_stop, on_stop, on_hangup, on_closed_pipe };
 static struct sigaction before[SIGNALS];
 
 /* catch(): from here on the signals are noted. A SIGHUP that is ignored (nohup) stays so. */
@@ -29,12 +33,10 @@ static int catch_signals(lua_State *L) {
   stop_signal = 0;
   if (depth++ > 0) return 0;
   for (int i = 0; i < SIGNALS; i++) {
-    bool hangup = caught[i] == SIGHUP;
-    struct sigaction action = { .sa_handler = hangup ? on_hangup : on_stop,
-                                .sa_flags = SA_RESTART };
-    if (!hangup) action.sa_flags |= (int)SA_RESETHAND;
+    struct sigaction action = { .sa_handler = handler[i], .sa_flags = SA_RESTART };
+    if (handler[i] == on_stop) action.sa_flags |= (int)SA_RESETHAND;
     sigaction(caught[i], NULL, &before[i]);
-    if (!hangup || before[i].sa_handler == SIG_DFL) sigaction(caught[i], &action, NULL);
+    if (caught[i] != SIGHUP || before[i].sa_handler == SIG_DFL) sigaction(caught[i], &action, NULL);
   }
   return 0;
 }

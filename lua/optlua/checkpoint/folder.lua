@@ -46,14 +46,19 @@ end
 
 local function parent(path) return path:match "^(.*)/[^/]+$" or "." end
 
+local function rename(from, to, path)
+  local ok, problem = os.rename(from, to)
+  if not ok then error(("%s: %s"):format(path, problem), 0) end
+end
+
 -- Gives the written folder its name, and brings that to the disk; where the disk fails, what was there before gets it back.
 local function commit(temporary, path)
   host.sync(temporary)
   local replaces = folder.exists(path)
-  if replaces then host.exchange(temporary, path) else assert(os.rename(temporary, path)) end
+  if replaces then host.exchange(temporary, path) else rename(temporary, path, path) end
   local synced, problem = pcall(host.sync, parent(path))
   if synced then return end
-  if replaces then host.exchange(temporary, path) else assert(os.rename(path, temporary)) end
+  if replaces then host.exchange(temporary, path) else rename(path, temporary, path) end
   error(problem, 0)
 end
 

@@ -98,7 +98,6 @@ local function train(spec, cfg, config, given, words)
   if given.resume then choose_resume(spec, given, opts) end
   opts.prepare = require("optlua.spec.reload").prepare(spec, words, given, kinds)
   local result = run.train(spec, cfg, config, opts)
-  if opts.out then print(("the run is in %s"):format(opts.out)) end
   if result.signal then os.exit(128 + result.signal, true) end
   if result.state.log_failed then os.exit(1, true) end
 end

@@ -217,7 +217,7 @@ local function print_line(state, place)
   table.sort(names)
   for _, name in ipairs(names) do words[#words + 1] = ("validation %s %.4f"):format(name, state.results[name]) end
   words[#words + 1] = ("%.1f s"):format(clock() - state.began)
-  if not state.quiet then io.write(table.concat(words, "  "), "\n"):flush() end
+  state:say("%s", table.concat(words, "  "))
 end
 
 local function validate(state)
@@ -320,7 +320,7 @@ function loop.run(state)
     save_or_stop(state)
   end
   if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
-  if state.stopped and not state.quiet then io.write(("stopped: %s\n"):format(state.stopped)) end
+  if state.stopped then state:say("stopped: %s", state.stopped) end
   state.spec:callback("on_end", state)
   write_notes(state, "end")
 end

@@ -211,7 +211,8 @@ end
 
 local function report(state, line)
   if not utf8.len(line) then line = line:gsub("[\x80-\xff]", "?") end
-  io.write("reload: ", line, "\n"):flush()
+  io.stdout:write("reload: ", line, "\n")
+  io.stdout:flush()
   state.log_file:write { event = "reload", step = state.step, change = line }
 end
 

@@ -55,7 +55,7 @@ function rollback.restore(state, why)
   state.step, state.loss = kept.step, kept.loss
   if state.validated and state.validated > kept.step then state.validated = nil end
   state.log_file:write { event = "rollback", step = kept.step, from = from, epoch = state.epoch, why = why }
-  if not state.quiet then io.write(("rollback from step %d to %d: %s\n"):format(from, kept.step, why)):flush() end
+  state:say("rollback from step %d to %d: %s", from, kept.step, why)
 end
 
 return rollback

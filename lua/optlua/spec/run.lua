@@ -171,6 +171,7 @@ function run.train(spec, cfg, config, opts)
   loop.save(state, "last.safetensors")
   log_file:close()
   state.log_failed = log_file.failed
+  if state.out then state:say("the run is in %s", state.out) end
   return result_of(state)
 end
 

@@ -62,6 +62,14 @@ function State:histogram(name, tensor)
   if self.log_file and self.log_file.events then self.tensors[name] = tensor:detach():clone() end
 end
 
+--- Prints a line at once, unless the run is quiet. A run goes on when nobody reads it.
+---@param format string
+function State:say(format, ...)
+  if self.quiet then return end
+  io.stdout:write(format:format(...), "\n")
+  io.stdout:flush()
+end
+
 --- Ends the run after this step.
 ---@param why? string
 function State:stop(why) self.stopped = why or "the script" end

@@ -1,0 +1,173 @@
+/* faults: a library that, loaded before libc, lets calls that write fail; and a Lua module.
+ *
+ * LD_PRELOAD=faults.so optlua …, and in it
+ *
+ *   faults = package.loadlib("faults.so", "luaopen_faults")()
+ *
+ *   faults.arm(n, how, folder)   lets n calls succeed, and the next one fail. how: "once"; "short",
+ *                                it does half of its work first; "on", all later ones fail too
+ *   faults.disarm()              ends it; how many calls there were, and which failed first
+ *
+ * Counted are fopen and fdopen for writing, fwrite, fflush, fclose, open, close, write, fsync,
+ * rename, renameat2 and mkdir, for what lies in the folder. Streams are seen from outside only:
+ * what libc calls itself passes no other library. A fclose or close that fails has closed. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static bool armed, going_on, halves;
+static long left, seen;
+static const char *failed;
+static char below[1024];
+static bool ours[1024]; /* descriptors of files in the folder */
+
+/* The function of libc, looked up once. */
+#define REAL(type, name, ...)                                                                      \
+  static type (*real)(__VA_ARGS__);                                                                \
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name)
+
+/* Whether this call fails; then errno says why. */
+static bool fails(const char *name, int reason) {
+  if (!armed) return false;
+  seen++;
+  if (left-- > 0) return false;
+  if (!going_on && failed) return false;
+  if (!failed) failed = name;
+  errno = reason;
+  return true;
+}
+
+/* The same for a call about a path: only those below the folder. */
+static bool fails_at(const char *path, const char *name, int reason) {
+  return armed && strncmp(path, below, strlen(below)) == 0 && fails(name, reason);
+}
+
+/* Notes whether a file that was opened lies in the folder. */
+static int note(const char *path, int file) {
+  if (file >= 0 && file < (int)(sizeof ours))
+    ours[file] = armed && strncmp(path, below, strlen(below)) == 0;
+  return file;
+}
+
+static bool is_ours(int file) { return file >= 0 && file < (int)(sizeof ours) && ours[file]; }
+
+static bool is_our_stream(FILE *stream) { return stream && is_ours(fileno(stream)); }
+
+EXPORT FILE *fopen(const char *path, const char *mode) {
+  REAL(FILE *, fopen, const char *, const char *);
+  if (strpbrk(mode, "wa+") && fails_at(path, "fopen", EMFILE)) return NULL;
+  FILE *stream = real(path, mode);
+  if (stream && strpbrk(mode, "wa+")) note(path, fileno(stream));
+  return stream;
+}
+
+EXPORT FILE *fdopen(int file, const char *mode) {
+  REAL(FILE *, fdopen, int, const char *);
+  return is_ours(file) && fails("fdopen", ENOMEM) ? NULL : real(file, mode);
+}
+
+EXPORT size_t fwrite(const void *bytes, size_t size, size_t count, FILE *stream) {
+  REAL(size_t, fwrite, const void *, size_t, size_t, FILE *);
+  if (!is_our_stream(stream) || !fails("fwrite", ENOSPC)) return real(bytes, size, count, stream);
+  return halves ? real(bytes, 1, size * count / 2, stream) / (size ? size : 1) : 0;
+}
+
+EXPORT int fflush(FILE *stream) {
+  REAL(int, fflush, FILE *);
+  return is_our_stream(stream) && fails("fflush", ENOSPC) ? EOF : real(stream);
+}
+
+EXPORT int fclose(FILE *stream) {
+  REAL(int, fclose, FILE *);
+  int file = stream ? fileno(stream) : -1;
+  bool failing = is_ours(file) && fails("fclose", EIO);
+  note("", file);
+  int result = real(stream);
+  if (!failing) return result;
+  errno = EIO;
+  return EOF;
+}
+
+EXPORT int open(const char *path, int flags, ...) {
+  REAL(int, open, const char *, int, ...);
+  va_list rest;
+  va_start(rest, flags);
+  mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return fails_at(path, "open", EMFILE) ? -1 : note(path, real(path, flags, mode));
+}
+
+EXPORT int close(int file) {
+  REAL(int, close, int);
+  bool failing = is_ours(file) && fails("close", EIO);
+  note("", file);
+  int result = real(file);
+  if (!failing) return result;
+  errno = EIO;
+  return -1;
+}
+
+EXPORT ssize_t write(int file, const void *bytes, size_t size) {
+  REAL(ssize_t, write, int, const void *, size_t);
+  if (!is_ours(file) || !fails("write", ENOSPC)) return real(file, bytes, size);
+  return halves ? real(file, bytes, size / 2) : -1;
+}
+
+EXPORT int fsync(int file) {
+  REAL(int, fsync, int);
+  return is_ours(file) && fails("fsync", EIO) ? -1 : real(file);
+}
+
+EXPORT int rename(const char *from, const char *to) {
+  REAL(int, rename, const char *, const char *);
+  return fails_at(from, "rename", EIO) ? -1 : real(from, to);
+}
+
+EXPORT int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
+  REAL(int, renameat2, int, const char *, int, const char *, unsigned);
+  return fails_at(from, "renameat2", EINVAL) ? -1 : real(a, from, b, to, flags);
+}
+
+EXPORT int mkdir(const char *path, mode_t mode) {
+  REAL(int, mkdir, const char *, mode_t);
+  return access(path, F_OK) != 0 && fails_at(path, "mkdir", ENOSPC) ? -1 : real(path, mode);
+}
+
+static int arm(lua_State *L) {
+  static const char *const ways[] = { "once", "short", "on", NULL };
+  left = (long)luaL_checkinteger(L, 1);
+  int way = luaL_checkoption(L, 2, "once", ways);
+  snprintf(below, sizeof below, "%s", luaL_checkstring(L, 3));
+  halves = way == 1;
+  going_on = way == 2;
+  seen = 0;
+  failed = NULL;
+  armed = true;
+  return 0;
+}
+
+static int disarm(lua_State *L) {
+  armed = false;
+  lua_pushinteger(L, seen);
+  lua_pushstring(L, failed);
+  return 2;
+}
+
+EXPORT int luaopen_faults(lua_State *L);
+
+int luaopen_faults(lua_State *L) {
+  static const luaL_Reg functions[] = { { "arm", arm }, { "disarm", disarm }, { NULL, NULL } };
+  luaL_newlib(L, functions);
+  return 1;
+}

@@ -1,0 +1,155 @@
+-- faults: lets each call that writes fail in turn, in each way, while something is saved. Run by tests/faults_spec.lua:
+--
+--   LD_PRELOAD=FAULTS optlua tests/faults.lua FAULTS FOLDER      FAULTS: the library of tests/c/faults.c
+--
+-- Whatever fails, there is an error, what was there before is whole, and nothing lies about.
+local optlua = require "optlua"
+local checkpoint = optlua.checkpoint
+local folder = require "optlua.checkpoint.folder"
+local host = require("optlua.core").hidden
+local faults = assert(package.loadlib(arg[1], "luaopen_faults"))()
+local place = arg[2]
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+-- All that lies in a folder: names with contents.
+local function contents(path, into)
+  into = into or {}
+  for _, entry in ipairs(host.folder_list(path)) do
+    local below = path .. "/" .. entry.name
+    if entry.is_folder then contents(below, into) else into[below] = read(below) end
+  end
+  return into
+end
+
+local function open_files() return #host.folder_list "/proc/self/fd" end
+
+local function same(a, b)
+  for name, text in pairs(a) do
+    if b[name] ~= text then return false, name .. (b[name] and " differs" or " is missing") end
+  end
+  for name in pairs(b) do
+    if not a[name] then return false, name .. " lies about" end
+  end
+  return true
+end
+
+local counts = {}
+
+-- Lets each call of write() fail. What it wrote when all went well stands in `after`.
+local function try(what, write, check, prepare)
+  local total, kinds = 0, {}
+  for _, how in ipairs { "once", "short", "on" } do
+    local k = 0
+    repeat
+      if prepare then prepare() end
+      local before, files = contents(place), open_files()
+      faults.arm(k, how, place)
+      local ok, problem = pcall(write)
+      local _, failed = faults.disarm()
+      collectgarbage()
+      local label = ("%s: call %d (%s, %s)"):format(what, k, tostring(failed), how)
+      if open_files() ~= files then error(label .. ": files stay open", 0) end
+      if failed then
+        total, kinds[failed] = total + 1, true
+        check(label, ok, problem, before)
+      elseif not ok then
+        error(label .. ": " .. tostring(problem), 0)
+      end
+      k = k + 1
+    until not failed
+  end
+  local names = {}
+  for name in pairs(kinds) do names[#names + 1] = name end
+  table.sort(names)
+  counts[#counts + 1] = ("%s: %d faults in %s"):format(what, total, table.concat(names, ", "))
+end
+
+local function litter(label)
+  for name in pairs(contents(place)) do
+    if name:find "%.writing" or name:find "%.tmp$" then error(("%s: %s lies about"):format(label, name), 0) end
+  end
+end
+
+-- All or nothing: an error, and everything is as before. Where all went well but bringing a name to the disk, or where after that
+-- everything fails, the new one may be there, and whole.
+local function unharmed(is_whole)
+  return function(label, ok, problem, before)
+    if not ok and type(problem) ~= "string" then error(label .. ": no message", 0) end
+    litter(label)
+    local equal, why = same(before, contents(place))
+    local may_be_new = label:find "%(open" or label:find "%(fsync" or label:find "%(close" or label:find ", on%)"
+    if not may_be_new and (ok or not equal) then error(("%s: %s (%s)"):format(label, why or "no error", problem), 0) end
+    if not equal and not is_whole() then error(("%s: %s, and is damaged (%s)"):format(label, why, problem), 0) end
+  end
+end
+
+local model = optlua.nn.Linear(30, 20)
+local optimizer = optlua.optim.AdamW(model)
+local parts = { model = model, optimizer = optimizer }
+local step = 0
+
+local function train()
+  optimizer:zero_grad()
+  model(optlua.randn { 5, 30 }):square():sum():backward()
+  optimizer:step()
+  step = step + 1
+  parts.extra = { step = step }
+end
+
+train()
+try("a first checkpoint", function()
+  checkpoint.save(place .. "/first", parts)
+end, unharmed(function() return #checkpoint.verify(place .. "/first") == 0 end), function() folder.remove(place .. "/first") end)
+checkpoint.save(place .. "/over", parts)
+try("a checkpoint over another", function()
+  train()
+  checkpoint.save(place .. "/over", parts)
+end, unharmed(function() return #checkpoint.verify(place .. "/over") == 0 end))
+
+local weights = place .. "/weights.safetensors"
+model:save(weights)
+try("weights over others", function()
+  train()
+  model:save(weights)
+end, unharmed(function() return optlua.load(weights).weight:equal(model.weight) end))
+try("an .npy file", function()
+  train()
+  optlua.npy.save(place .. "/x.npy", model.weight)
+end, unharmed(function() return optlua.npy.load(place .. "/x.npy"):equal(model.weight) end))
+
+-- A run goes on, says it once for a file, and knows of it.
+local stderr, said = io.stderr, {}
+io.stderr = { write = function(_, ...) said[#said + 1] = table.concat { ... } end } -- luacheck: ignore
+local spec = optlua.spec {
+  name = "run", config = { steps = 3, batch_size = 4, checkpoint_every = 2, optimizer = { class = "SGD" } },
+  build_model = function() return optlua.nn.Linear(4, 3) end,
+  build_data = function() return optlua.testing.points { n = 16 } end,
+  build_loss = function() return optlua.nn.CrossEntropyLoss() end,
+}
+local number = 0
+try("a run", function()
+  number, said = number + 1, {}
+  return assert(spec:run({}, { out = ("%s/run%d"):format(place, number) }))
+end, function(label, ok, problem)
+  if not ok and not problem:find "folder of the run cannot be made" then error(label .. ": " .. problem, 0) end
+  if ok and #said == 0 and not label:find "open" and not label:find "close" and not label:find "fsync" then
+    error(label .. ": nothing was said", 0)
+  end
+  local seen = {}
+  for _, line in ipairs(said) do
+    local path = line:match "^optlua: (.-): "
+    if path and seen[path] then error(("%s: said twice: %s"):format(label, line), 0) end
+    seen[path or line] = true
+  end
+  folder.remove(("%s/run%d"):format(place, number))
+end)
+io.stderr = stderr -- luacheck: ignore
+
+for _, line in ipairs(counts) do print(line) end
+print "all is well"
