@@ -174,6 +174,28 @@ describe("MultiheadAttention", function()
     end
   end)
 
+  it("is causal without a mask of (L, L)", function()
+    local L, total = 2048, require("optlua.core").hidden.memory
+    local mha, x = nn.MultiheadAttention(4, 1, { batch_first = true }), optlua.randn(1, L, 4)
+    for _, key in ipairs { x, x:clone() } do -- packed, and apart
+      local before = total().total_bytes
+      mha(x, key, x, { is_causal = true, need_weights = false })
+      assert.is_true(total().total_bytes - before < L * L)
+    end
+    local encoder = nn.TransformerEncoderLayer(4, 1, 4, { dropout = 0 })
+    local before = total().total_bytes
+    encoder(x:squeeze(1), { is_causal = true })
+    assert.is_true(total().total_bytes - before < L * L)
+  end)
+
+  it("lets causal rows see extra keys", function()
+    local mha, x = layer { add_bias_kv = true, add_zero_attn = true, batch_first = true }, random(2, 3, 4)
+    local result = mha(x, x, x, { is_causal = true })
+    local later = optlua.ones({ 3, 3 }, { dtype = "uint8" }):triu(1)
+    near(result, (mha(x, x, x, { attn_mask = later })))
+    near(result, (mha(x, x, x, { is_causal = true, need_weights = false })))
+  end)
+
   it("gives zeros for weights where nothing may be attended to", function()
     local mha, x = layer(), random(3, 4)
     for _, hidden in ipairs { mask { 1, 1, 1 }, mask { 0, 0, 0 }:to "float64":log() } do

@@ -29,4 +29,13 @@ describe("the library", function()
     end)
     assert.equal("", table.concat(found, "\n"))
   end)
+
+  it("writes shapes with optlua.shape, and asks it for sizes of dtypes", function()
+    local found = {}
+    each({ ["shape.lua"] = true }, function(path, text)
+      if text:find '%f[%a]concat%([%w_.]*shape, ", "%)' then found[#found + 1] = path .. ": the text of a shape" end
+      if text:find "float64 = 8" then found[#found + 1] = path .. ": sizes of dtypes" end
+    end)
+    assert.equal("", table.concat(found, "\n"))
+  end)
 end)

@@ -51,7 +51,7 @@ function safetensors.open(path)
   return self
 end
 
-local dtypes = { float32 = true, float64 = true, bfloat16 = true, int64 = true, uint8 = true }
+local dtypes = require("optlua.shape").element_bytes
 
 local function check_dtype(what, dtype)
   if not dtypes[dtype] then blame(options.unknown("dtype", dtype, options.names(dtypes)):gsub("^", what .. ": ")) end

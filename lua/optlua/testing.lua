@@ -5,6 +5,7 @@ local options = require "optlua.options"
 
 local registry = require "optlua.registry"
 local null = require("optlua.config.text").null
+local shape_text = require("optlua.shape").text
 
 local testing = {}
 
@@ -22,7 +23,7 @@ local function check_alike(what, a, b)
   check_tensor(what, a)
   check_tensor(what, b)
   if table.concat(a.shape, ",") ~= table.concat(b.shape, ",") or a.dtype ~= b.dtype then
-    blame(("testing.%s: %s (%s) and %s (%s)"):format(what, a.dtype, table.concat(a.shape, ", "), b.dtype, table.concat(b.shape, ", ")))
+    blame(("testing.%s: %s %s and %s %s"):format(what, a.dtype, shape_text(a), b.dtype, shape_text(b)))
   end
 end
 

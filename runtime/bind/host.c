@@ -74,6 +74,16 @@ static int memory(lua_State *L) {
   return 1;
 }
 
+/* dtypes(): the bytes of an element of each dtype, by name. */
+static int dtypes(lua_State *L) {
+  lua_createtable(L, 0, OL_DTYPES);
+  for (int dtype = 0; dtype < OL_DTYPES; dtype++) {
+    lua_pushinteger(L, (lua_Integer)ol_dtype_size((ol_dtype)dtype));
+    lua_setfield(L, -2, ol_dtype_name((ol_dtype)dtype));
+  }
+  return 1;
+}
+
 /* fail_allocations(n, persistent): for tests: n allocations succeed, and the next one (or all that
  * follow) fails; negative: none. Returns what was left of the count before. */
 static int fail_allocations(lua_State *L) {
@@ -93,6 +103,7 @@ const ol_natives ol_host_natives = {
                                HIDDEN("clock", monotonic),
                                HIDDEN("time", wall_time),
                                HIDDEN("memory", memory),
+                               HIDDEN("dtypes", dtypes),
                                HIDDEN("fail_allocations", fail_allocations),
                                { .call = NULL } },
 };

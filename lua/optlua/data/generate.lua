@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local evaluating = require "optlua.evaluating"
 local options = require "optlua.options"
+local shape_text = require("optlua.shape").text
 
 local LEAST = -1 / 0
 
@@ -37,7 +38,7 @@ end
 local function predict(model, ids, size)
   local logits = model(ids:unsqueeze(1)) -- (1,T) -> (1,T,V)
   if not optlua.is_tensor(logits) or logits.ndim ~= 3 or logits.shape[2] ~= #ids or logits.shape[3] ~= size then
-    local got = optlua.is_tensor(logits) and ("shape (%s)"):format(table.concat(logits.shape, ", ")) or type(logits)
+    local got = optlua.is_tensor(logits) and ("shape %s"):format(shape_text(logits)) or type(logits)
     blame(("data.generate: the model gives %s; logits of shape (1, %d, %d) expected"):format(got, #ids, size))
   end
   return logits[{ 1, -1 }]

@@ -4,6 +4,7 @@
 -- it can be saved as two numbers.
 local host = require("optlua.core").hidden
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local options = require "optlua.options"
 local dataset_module = require "optlua.data.dataset"
 
@@ -15,13 +16,13 @@ Loader.__index = Loader
 
 local function check_items(items)
   if type(items) ~= "table" or type(items[1]) ~= "table" then
-    error("collate: a list of items expected, each a list of values", 0)
+    blame("collate: a list of items expected, each a list of values")
   end
   local width = #items[1]
-  if width == 0 then error("collate: item 1 has no values", 0) end
+  if width == 0 then blame("collate: item 1 has no values") end
   for i, item in ipairs(items) do
     if #item ~= width then
-      error(("collate: item %d has %d values, the first has %d"):format(i, #item, width), 0)
+      blame(("collate: item %d has %d values, the first has %d"):format(i, #item, width))
     end
   end
 end
@@ -136,7 +137,7 @@ local function fetch(self, positions, epoch)
   local items = {}
   for i, position in ipairs(positions:totable()) do
     items[i] = { dataset.get(position + 1, epoch) }
-    if items[i][1] == nil then error(("loader: dataset.get(%d) returned nothing"):format(position + 1), 0) end
+    if items[i][1] == nil then blame(("loader: dataset.get(%d) returned nothing"):format(position + 1)) end
   end
   return (self.collate or collate)(items)
 end
@@ -150,7 +151,7 @@ function Loader:batches()
   self.resumed = nil
   local function hand_out(first, ...)
     if first == nil then
-      error(("data.loader: batch %d has nil as its first value, which would end the loop"):format(at + 1), 0)
+      blame(("data.loader: batch %d has nil as its first value, which would end the loop"):format(at + 1))
     end
     at = at + 1
     self.position = at

@@ -3,6 +3,7 @@ local host = require("optlua.core").hidden
 local blame = require "optlua.blame"
 local options = require "optlua.options"
 local dataset = require "optlua.data.dataset"
+local shape_text = require("optlua.shape").text
 
 --- Reads an IDX file, gzipped or plain, into a tensor: unsigned bytes as uint8, other integers as int64,
 --- float32 and float64 as they are. A file that is malformed, too short or too long raises.
@@ -30,12 +31,12 @@ end
 
 local function check_files(what, images, labels, classes)
   if images.ndim ~= 3 or images.dtype ~= "uint8" then
-    blame(("data.%s: images: uint8 (N, height, width) expected, got %s of shape (%s)")
-      :format(what, images.dtype, table.concat(images.shape, ", ")))
+    blame(("data.%s: images: uint8 (N, height, width) expected, got %s of shape %s")
+      :format(what, images.dtype, shape_text(images)))
   end
   if labels.ndim ~= 1 or labels.dtype ~= "uint8" or #labels ~= #images then
-    blame(("data.%s: labels: uint8 (%d) expected, got %s of shape (%s)")
-      :format(what, #images, labels.dtype, table.concat(labels.shape, ", ")))
+    blame(("data.%s: labels: uint8 (%d) expected, got %s of shape %s")
+      :format(what, #images, labels.dtype, shape_text(labels)))
   end
   if #labels > 0 and labels:max():item() >= #classes then
     blame(("data.%s: labels: 0 to %d expected, got %d"):format(what, #classes - 1, labels:max():item()))

@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local signature = require "optlua.signature"
+local shape_text = require("optlua.shape").text
 
 local distribution = {}
 
@@ -57,7 +58,7 @@ function Distribution:_value(value, dtype)
 end
 
 local function to_string(self)
-  return ("%s(batch_shape=(%s))"):format(self.name, table.concat(self.batch_shape, ", "))
+  return ("%s(batch_shape=%s)"):format(self.name, shape_text(self.batch_shape))
 end
 
 local parameter = { required = true, type = "tensor|number" }
@@ -119,8 +120,8 @@ function distribution.broadcast(name, shapes)
     for _, shape in ipairs(shapes) do
       local size = shape[d - ndim + #shape] or 1
       if size ~= 1 and result[d] ~= 1 and size ~= result[d] then
-        blame(("%s: shapes (%s) and (%s) do not broadcast"):format(name, table.concat(shapes[1], ", "),
-          table.concat(shapes[2], ", ")))
+        blame(("%s: shapes %s and %s do not broadcast"):format(name, shape_text(shapes[1]),
+          shape_text(shapes[2])))
       end
       if size ~= 1 then result[d] = size end
     end

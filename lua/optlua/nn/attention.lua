@@ -5,6 +5,7 @@ local module = require "optlua.nn.module"
 local linear = require "optlua.nn.linear"
 local signature = require "optlua.signature"
 local packed_attention = require("optlua.core").hidden.packed_attention
+local shape_text = require("optlua.shape").text
 
 local probability = { default = 0, min = 0, max = 1 }
 
@@ -55,7 +56,8 @@ end
 
 -- Masks -------------------------------------------------------------------------------------------------
 -- A mask is a table { may, bias } of what broadcasts to (N, heads, L, S): `may` is uint8, 1 where a row may
--- attend to a key; `bias` is added to the scores. Either may be absent.
+-- attend to a key; `bias` is added to the scores. Either may be absent. `causal`: besides, row i attends to keys
+-- 1 … i alone, which costs no mask; where extra keys are seen by all, or weights are wanted, `may` says so.
 
 local function both(a, b, join)
   if a and b then return join(a, b) end
@@ -84,12 +86,11 @@ end
 local function check_mask(name, given, ...)
   local wanted = {}
   for k, shape in ipairs { ... } do
-    local text = "(" .. table.concat(shape, ", ") .. ")"
-    if text == "(" .. table.concat(given.shape, ", ") .. ")" then return end
-    wanted[k] = text
+    wanted[k] = shape_text(shape)
+    if wanted[k] == shape_text(given) then return end
   end
-  error(("nn.MultiheadAttention: %s has shape (%s), wants %s"):format(name, table.concat(given.shape, ", "),
-    table.concat(wanted, " or ")), 0)
+  blame(("nn.MultiheadAttention: %s has shape %s, wants %s"):format(name, shape_text(given),
+    table.concat(wanted, " or ")))
 end
 
 --- Gathers the masks of a call whose query is (N, L, …) and whose key is (N, S, …); `extra` keys will be
@@ -106,7 +107,8 @@ local function gather_masks(self, opts, N, L, S, extra)
     check_mask("key_padding_mask", padding, { N, S })
     with_mask(mask, widen(padding:reshape(N, 1, 1, S), extra))
   end
-  if opts.is_causal then
+  mask.causal = opts.is_causal and extra == 0 and not opts.need_weights
+  if opts.is_causal and not mask.causal then
     local causal = optlua.ones({ L, S }, { dtype = "uint8" }):tril()
     with_mask(mask, widen(1 - causal, extra))
   end
@@ -118,7 +120,7 @@ local function one_mask(mask)
   return both(mask.may, mask.bias, function(may, bias) return bias:masked_fill(may:eq(0), -math.huge) end)
 end
 
---- Softmax of the scores (N, heads, L, S) under a mask; a row that may attend to nothing gives zeros.
+--- Softmax of the scores (N, heads, L, S) under a mask: what the op does, which keeps no weights to return; a row that may attend to nothing gives zeros.
 local function masked_weights(scores, mask)
   local bias, hidden = mask.bias, mask.may and mask.may:eq(0)
   if bias then
@@ -245,7 +247,7 @@ local function attend(self, q, k, v, mask, need_weights)
     weights = masked_weights((q * scale):matmul(k:transpose(-2, -1)), mask):dropout(p)
     result = weights:matmul(v)
   else
-    result = optlua.scaled_dot_product_attention(q, k, v, one_mask(mask), p)
+    result = optlua.scaled_dot_product_attention(q, k, v, one_mask(mask), p, mask.causal)
   end
   return result:transpose(2, 3):reshape(q.shape[1], q.shape[3], self.embed_dim), weights
 end
@@ -255,16 +257,16 @@ local function check_inputs(self, query, key, value)
   local batch, length = self.batch_first and 1 or 2, self.batch_first and 2 or 1
   for part, x in ipairs { query, key, value } do
     if x.ndim ~= query.ndim or x.ndim < 2 or x.ndim > 3 or x.shape[x.ndim] ~= widths[part] then
-      blame(("nn.MultiheadAttention: %s has shape (%s); 2 or 3 dimensions are wanted, as many in all, the last of %d")
-        :format(names[part], table.concat(x.shape, ", "), widths[part]))
+      blame(("nn.MultiheadAttention: %s has shape %s; 2 or 3 dimensions are wanted, as many in all, the last of %d")
+        :format(names[part], shape_text(x), widths[part]))
     end
   end
   local lengths_fit = query.ndim == 2 and key.shape[1] == value.shape[1]
     or query.ndim == 3 and key.shape[length] == value.shape[length] and key.shape[batch] == value.shape[batch]
       and query.shape[batch] == key.shape[batch]
   if not lengths_fit then
-    blame(("nn.MultiheadAttention: query of shape (%s), key (%s) and value (%s) do not fit"):format(
-      table.concat(query.shape, ", "), table.concat(key.shape, ", "), table.concat(value.shape, ", ")))
+    blame(("nn.MultiheadAttention: query of shape %s, key %s and value %s do not fit"):format(
+      shape_text(query), shape_text(key), shape_text(value)))
   end
 end
 
@@ -302,7 +304,7 @@ function MultiheadAttention:forward(query, key, value, ...)
   if same and self.in_proj_weight and extra == 0 and not opts.need_weights then
     local p = self.training and self.dropout or 0
     local packed = optlua.linear(q, self.in_proj_weight, self.in_proj_bias)
-    result = packed_attention(packed, self.num_heads, one_mask(mask), p)
+    result = packed_attention(packed, self.num_heads, one_mask(mask), p, mask.causal)
   else
     k = extend(self, project(self, 2, k), self.bias_k)
     v = extend(self, project(self, 3, v), self.bias_v)

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local signature = require "optlua.signature"
+local shape_text = require("optlua.shape").text
 
 --- What batch norms have in common (Ioffe & Szegedy, 2015): each channel of the input, dimension 2, is
 --- standardised over all others, then scaled and shifted. Training uses the statistics of the batch and
@@ -58,8 +59,8 @@ end
 local function check_dims(self, x)
   local dims = self.dims
   if dims and x.ndim ~= dims[1] and x.ndim ~= dims[2] then
-    blame(("nn.%s: an input of %s dimensions is expected, got shape (%s)"):format(self:type(),
-      table.concat(dims, " or "), table.concat(x.shape, ", ")))
+    blame(("nn.%s: an input of %s dimensions is expected, got shape %s"):format(self:type(),
+      table.concat(dims, " or "), shape_text(x)))
   end
 end
 

@@ -4,6 +4,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local members = require "optlua.nn.members"
 local safetensors = require "optlua.safetensors"
+local describe = require("optlua.shape").describe
 
 local methods = {} -- of modules
 
@@ -59,16 +60,14 @@ local function slots_of(self)
   return slots
 end
 
-local function text_of(dtype, shape) return ("%s (%s)"):format(dtype, table.concat(shape, ", ")) end
-
 --- What is wrong with an entry for a tensor, or nil.
 local function mismatch(reader, entry, tensor, dtype)
   local target = reader:target(entry, dtype)
-  local got = text_of(target or entry.stored, entry.shape)
-  if got == text_of(tensor.dtype, tensor.shape) then return nil end
+  local got = describe(target or entry.stored, entry.shape)
+  if got == describe(tensor.dtype, tensor.shape) then return nil end
   local hint = target and "" or "; " .. reader:hint(entry)
   if target and target ~= tensor.dtype then hint = ('; dtype = "%s" converts'):format(tensor.dtype) end
-  return ("%s expected, got %s%s"):format(text_of(tensor.dtype, tensor.shape), got, hint)
+  return ("%s expected, got %s%s"):format(describe(tensor.dtype, tensor.shape), got, hint)
 end
 
 --- Finds the entry of a slot among those of its names; notes what is wrong.

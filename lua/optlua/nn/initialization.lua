@@ -5,6 +5,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local options = require "optlua.options"
 local signature = require "optlua.signature"
+local shape_text = require("optlua.shape").text
 
 local init = {}
 
@@ -30,8 +31,8 @@ end
 local function demand_dims(name, tensor, least, most)
   if tensor.ndim >= least and tensor.ndim <= (most or math.huge) then return end
   local wanted = most == nil and "at least " .. least or most == least and least or least .. " to " .. most
-  blame(("%s: a tensor of %s dimensions expected, got shape (%s)"):format(name, wanted,
-    table.concat(tensor.shape, ", ")))
+  blame(("%s: a tensor of %s dimensions expected, got shape %s"):format(name, wanted,
+    shape_text(tensor)))
 end
 
 -- Constants -------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 --- nn.functional makes checked functions of them, and loss.lua layers.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local shape_text = require("optlua.shape").text
 
 local measure = {}
 
@@ -110,18 +111,18 @@ measure.poisson_nll_loss = {
 }
 
 --- All sizes but the last.
-local function front(shape) return table.concat(shape, ", ", 1, #shape - 1) end
+local function front(shape) return shape_text { table.unpack(shape, 1, #shape - 1) } end
 
 --- A variance as a tensor that fits the input: of its shape, without its last dimension, or with that of
 --- size 1. It is at least eps.
 local function variance(input, var, eps)
   if type(var) == "number" then var = optlua.full(input.shape, var, { dtype = input.dtype }) end
   local shape, own = input.shape, var.shape
-  if #own == #shape - 1 and table.concat(own, ", ") == front(shape) then
+  if #own == #shape - 1 and shape_text(own) == front(shape) then
     var = var:unsqueeze(-1)
   elseif #own ~= #shape or front(own) ~= front(shape) or (own[#own] ~= shape[#own] and own[#own] ~= 1) then
-    blame(("gaussian_nll_loss: var of shape (%s) does not fit the input's shape (%s)"):format(
-      table.concat(own, ", "), table.concat(shape, ", ")))
+    blame(("gaussian_nll_loss: var of shape %s does not fit the input's shape %s"):format(
+      shape_text(own), shape_text(shape)))
   end
   if var:lt(0):any():item() ~= 0 then blame "gaussian_nll_loss: var has a negative element" end
   return raise(var, eps)

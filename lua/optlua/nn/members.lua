@@ -1,6 +1,7 @@
 --- members: the fields of a module that are modules, parameters or buffers, in the order of definition;
 --- and walks over all that lie below.
 local optlua = require "optlua"
+local blame = require "optlua.blame"
 local kinds = require "optlua.nn.kind"
 
 local members = {}
@@ -38,7 +39,7 @@ function members.of(self)
       if kind == "module" and kinds.is_module(value) then return key, value, kind end
       if kind ~= "module" and optlua.is_tensor(value) then return key, value, kind end
       if value ~= nil then
-        error(("%s: was a %s, and is now a %s"):format(members.describe(self, key), kind, type(value)), 0)
+        blame(("%s: was a %s, and is now a %s"):format(members.describe(self, key), kind, type(value)))
       end
     end
   end
@@ -63,7 +64,7 @@ function members.modules(self, every)
   local found, seen, above = {}, {}, {}
   local function visit(module, name)
     if above[module] then
-      error(("%s: a module cannot contain itself"):format(name), 0)
+      blame(("%s: a module cannot contain itself"):format(name))
     end
     if seen[module] and not every then return end
     seen[module], above[module] = true, true

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 local signature = require "optlua.signature"
+local shape_text = require("optlua.shape").text
 
 --- The sizes of the last dimensions.
 local normalized_shape = {
@@ -46,7 +47,7 @@ function LayerNorm:forward(x)
 end
 
 function LayerNorm:extra_repr()
-  return ("(%s), eps=%.14g, elementwise_affine=%s"):format(table.concat(self.normalized_shape, ", "), self.eps,
+  return ("%s, eps=%.14g, elementwise_affine=%s"):format(shape_text(self.normalized_shape), self.eps,
     self.weight ~= nil)
 end
 
@@ -81,7 +82,7 @@ end
 function RMSNorm:forward(x) return optlua.rms_norm(x, self.normalized_shape, self.weight, self.eps) end
 
 function RMSNorm:extra_repr()
-  return ("(%s), eps=%s, elementwise_affine=%s"):format(table.concat(self.normalized_shape, ", "),
+  return ("%s, eps=%s, elementwise_affine=%s"):format(shape_text(self.normalized_shape),
     self.eps and ("%.14g"):format(self.eps), self.weight ~= nil)
 end
 

@@ -5,6 +5,7 @@ local optlua = require "optlua"
 local packing = require "optlua.nn.packing"
 local signature = require "optlua.signature"
 local hidden = require("optlua.core").hidden
+local shape_text = require("optlua.shape").text
 
 local size = { required = true, type = "integer", min = 1 }
 local nonlinearity = { "nonlinearity", { default = "tanh", choices = { "tanh", "relu" } } }
@@ -15,8 +16,6 @@ local kinds = {
   LSTM = { gates = 4, sequence = hidden.lstm_sequence, memory = true },
   GRU = { gates = 3, sequence = hidden.gru_sequence },
 }
-
-local function shape_text(x) return "(" .. table.concat(x.shape, ", ") .. ")" end
 
 --- Adds the weights of one layer and direction, uniform in ±1/√hidden.
 local function add_weights(self, gates, inputs, suffix, opts)
@@ -60,7 +59,7 @@ local function state_of(what, kind, state)
 end
 
 local function check_state(what, name, state, ...)
-  local wanted = "(" .. table.concat({ ... }, ", ") .. ")"
+  local wanted = shape_text { ... }
   if state and shape_text(state) ~= wanted then
     blame(("%s: %s has shape %s, wants %s"):format(what, name, shape_text(state), wanted))
   end

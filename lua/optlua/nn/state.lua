@@ -4,6 +4,7 @@ local optlua = require "optlua"
 local options = require "optlua.options"
 local kinds = require "optlua.nn.kind"
 local members = require "optlua.nn.members"
+local shape = require "optlua.shape"
 
 local methods = {} -- of modules
 
@@ -18,10 +19,6 @@ function methods:state_dict()
   return state
 end
 
-local function shape_text(tensor)
-  return ("%s (%s)"):format(tensor.dtype, table.concat(tensor.shape, ", "))
-end
-
 --- Compares a state with a module: missing names in the module's order, others sorted.
 local function compare(self, state)
   local missing, differing, unexpected, known = {}, {}, {}, {}
@@ -33,7 +30,8 @@ local function compare(self, state)
     elseif not optlua.is_tensor(other) then
       differing[#differing + 1] = ("%s: tensor expected, got %s"):format(name, type(other))
     elseif table.concat(tensor.shape, ",") ~= table.concat(other.shape, ",") then
-      differing[#differing + 1] = ("%s: %s expected, got %s"):format(name, shape_text(tensor), shape_text(other))
+      differing[#differing + 1] = ("%s: %s expected, got %s"):format(name,
+        shape.describe(tensor.dtype, tensor.shape), shape.describe(other.dtype, other.shape))
     end
   end
   for name in pairs(state) do

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local signature = require "optlua.signature"
 local weightnorm = require "optlua.nn.weightnorm"
+local shape_text = require("optlua.shape").text
 
 local utils = { rnn = require "optlua.nn.packing" }
 
@@ -94,8 +95,8 @@ function utils.vector_to_parameters(vector, parameters)
   local tensors, count = tensors_of("vector_to_parameters", parameters), 0
   for _, tensor in ipairs(tensors) do count = count + tensor:numel() end
   if vector.ndim ~= 1 or vector:numel() ~= count then
-    blame(("vector_to_parameters: vector has shape (%s), wants (%d): the elements of all parameters"):format(
-      table.concat(vector.shape, ", "), count))
+    blame(("vector_to_parameters: vector has shape %s, wants (%d): the elements of all parameters"):format(
+      shape_text(vector), count))
   end
   optlua.no_grad(function()
     local copy, place = vector:detach():clone(), 1 -- the vector may share memory with a parameter

@@ -10,6 +10,7 @@ local computed = require "optlua.nn.computed"
 local containers = require "optlua.nn.containers"
 local module = require "optlua.nn.module"
 local signature = require "optlua.signature"
+local shape_text = require("optlua.shape").text
 
 local weightnorm = { parametrizations = {}, parametrize = {} }
 
@@ -31,7 +32,7 @@ end
 local function dimension(what, weight, dim)
   local d = dim < 0 and dim + weight.ndim + 1 or dim
   if d < 1 or d > math.max(1, weight.ndim) then
-    blame(("%s: dimension %d of a tensor of shape (%s)"):format(what, dim, table.concat(weight.shape, ", ")))
+    blame(("%s: dimension %d of a tensor of shape %s"):format(what, dim, shape_text(weight)))
   end
   return d
 end

@@ -4,6 +4,7 @@ local blame = require "optlua.blame"
 local chart = require "optlua.chart"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
+local shape = require "optlua.shape"
 
 local overview = {}
 
@@ -25,15 +26,11 @@ end
 
 local function plural(count, word) return ("%s %s%s"):format(grouped(count), word, count == 1 and "" or "s") end
 
-local BYTES = { float32 = 4, float64 = 8, bfloat16 = 2 }
-
 -- Bytes of state that a parameter will have.
 local function state_bytes(layout, tensor)
   local bytes = 0
   for _, slot in ipairs(layout) do
-    local count = 1
-    for _, size in ipairs(slot.shape or tensor.shape) do count = count * size end
-    bytes = bytes + count * BYTES[slot.dtype or tensor.dtype]
+    bytes = bytes + shape.count(slot.shape or tensor.shape) * shape.element_bytes[slot.dtype or tensor.dtype]
   end
   return bytes
 end
@@ -53,8 +50,6 @@ local function value_text(group, name)
   return ("%s = %s"):format(name, text)
 end
 
-local function shape_text(tensor) return "(" .. table.concat(tensor.shape, ", ") .. ")" end
-
 local function group_lines(group, lines)
   local words, elements, width = {}, 0, 0
   for i, name in ipairs(group.class.hyper_names) do words[i] = value_text(group, name) end
@@ -72,7 +67,7 @@ local function group_lines(group, lines)
     elseif not tensor.requires_grad then
       note = "  frozen"
     end
-    lines[#lines + 1] = ("  %-" .. width .. "s  %s%s"):format(group.names[i], shape_text(tensor), note)
+    lines[#lines + 1] = ("  %-" .. width .. "s  %s%s"):format(group.names[i], shape.text(tensor), note)
   end
   return #group.params, elements, bytes
 end
@@ -162,7 +157,7 @@ end
 ---@return string
 function overview.explain(optimizer, name)
   local group, i = find(optimizer, name)
-  local lines = { ("%s %s: group %s, %s"):format(name, shape_text(group.params[i]), group.name, group.class.name) }
+  local lines = { ("%s %s: group %s, %s"):format(name, shape.text(group.params[i]), group.name, group.class.name) }
   if not group.params[i].requires_grad then lines[#lines + 1] = "  frozen: it is not updated" end
   match_lines(optimizer, group, i, lines)
   value_lines(group, lines)

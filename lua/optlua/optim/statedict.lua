@@ -12,6 +12,7 @@ local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
+local describe = require("optlua.shape").describe
 
 local statedict = {}
 
@@ -99,8 +100,6 @@ local function read_mode(reader, group)
   if mode ~= nil and mode ~= "train" and mode ~= "eval" then reader:complain("%s: train or eval expected, got %s", key, tostring(mode)) end
   return mode
 end
-
-local function describe(dtype, shape) return ("%s (%s)"):format(dtype, table.concat(shape, ", ")) end
 
 local function read_slot(reader, key, slot, param)
   local tensor = reader:take(key)

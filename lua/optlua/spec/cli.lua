@@ -7,6 +7,7 @@ local keeper = require "optlua.spec.keeper"
 local loop = require "optlua.spec.loop"
 local overview = require "optlua.optim.overview"
 local run = require "optlua.spec.run"
+local shape = require "optlua.shape"
 
 local switches = {
   { "--help", "prints this and ends" },
@@ -32,12 +33,10 @@ local function refuse(problems)
   os.exit(2, true)
 end
 
-local sizes = { float32 = 4, float64 = 8, bfloat16 = 2, int64 = 8, uint8 = 1 }
-
 -- Bytes of parameters and gradients, and of states.
 local function memory_text(state)
   local weights, states = 0, overview.state_bytes(state.optimizers)
-  for _, tensor in state.model:named_parameters() do weights = weights + tensor:numel() * sizes[tensor.dtype] end
+  for _, tensor in state.model:named_parameters() do weights = weights + shape.bytes(tensor) end
   local size = overview.size_text
   return ("memory: parameters %s, gradients %s, optimizer states %s; activations come on top"):format(size(weights),
     size(weights), size(states))

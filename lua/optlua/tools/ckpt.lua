@@ -5,6 +5,7 @@ local optlua = require "optlua"
 local options = require "optlua.options"
 local overview = require "optlua.optim.overview"
 local text = require "optlua.config.text"
+local shape_text = require("optlua.shape").text
 
 local ckpt = {}
 
@@ -59,7 +60,7 @@ function commands.show(path)
   for _, name in ipairs(options.names(list)) do
     local value = list[name]
     if optlua.is_tensor(value) then
-      print(("  %s  %s (%s)"):format(name, value.dtype, table.concat(value.shape, ", ")))
+      print(("  %s  %s %s"):format(name, value.dtype, shape_text(value)))
     elseif name ~= "extra.config" and not name:find "fingerprint$" then
       print(("  %s = %s"):format(name, text.write(value)))
     end
@@ -80,7 +81,7 @@ local function difference(a, b)
   if a == nil then return "only in the second" elseif b == nil then return "only in the first" end
   if optlua.is_tensor(a) and optlua.is_tensor(b) then
     if table.concat(a.shape, ",") ~= table.concat(b.shape, ",") then
-      return ("(%s) and (%s)"):format(table.concat(a.shape, ", "), table.concat(b.shape, ", "))
+      return ("%s and %s"):format(shape_text(a), shape_text(b))
     end
     if a.dtype ~= b.dtype then return a.dtype .. " and " .. b.dtype end
     local gap = a:numel() > 0 and (a:to "float64" - b:to "float64"):abs():max():item() or 0
