@@ -80,6 +80,7 @@ describe("every reduction", function()
     function(x) return x:mean(), x:std(1), x:var(2), x:prod(2), x:norm(3), x:norm(1, 1) end,
     function(x) return x:max(1) end,
     function(x) return x:logsumexp(1), x:softmax(1), x:log_softmax(2), x:cumsum(1) end,
+    function(x) return x:softmax(2), x:log_softmax(1) end,
     function(x) return optlua.layer_norm(x, { x.shape[2] }), x:argmax(2), x:amin() end,
   }
 
@@ -176,6 +177,43 @@ describe("softmax", function()
     assert.same({ -inf, 0 }, x:logsumexp(2):totable())
     assert.equal(inf, tensor({ inf, 1 }):logsumexp(1):item())
     assert.equal(1, tensor({ inf, nan }):logsumexp(1):isnan():item())
+  end)
+
+  --- softmax, or log_softmax, of x along dim, and its gradient, which g begins.
+  local function both(name, x, dim, g)
+    x = x:detach():clone()
+    x.requires_grad = true
+    local y = x[name](x, dim)
+    y:backward(g)
+    return y:detach(), x.grad
+  end
+
+  local function near(a, b, bound)
+    assert.same(a.shape, b.shape)
+    assert.is_true(a:sub(b):abs():max():item() <= bound)
+  end
+
+  it("down columns is that of rows, whatever their number and length", function()
+    for _, name in ipairs { "softmax", "log_softmax" } do
+      for _, dtype in ipairs { "float32", "float64" } do
+        for _, size in ipairs { { 3, 2, 2 }, { 2, 700, 3 }, { 1, 5, 63 }, { 2, 2500, 65 }, { 1, 40, 1100 } } do
+          local x, g = optlua.randn(size, { dtype = dtype }), optlua.randn(size, { dtype = dtype })
+          local y, dx = both(name, x, 2, g)
+          local rows, slope = both(name, x:transpose(2, 3), 3, g:transpose(2, 3))
+          local bound = dtype == "float32" and 2e-6 or 1e-13
+          near(y, rows:transpose(2, 3), bound)
+          near(dx, slope:transpose(2, 3), bound * math.max(1, g:sum(2):abs():max():item()))
+        end
+      end
+    end
+  end)
+
+  it("of a column that is all -inf or holds NaN or inf is NaN, and of no other", function()
+    local x = tensor { { -inf, 1, inf, 0, -inf }, { -inf, nan, 1, 0, 0 } }
+    for _, name in ipairs { "softmax", "log_softmax" } do
+      local y = x[name](x, 1)
+      assert.same({ { 1, 1, 1, 0, 0 }, { 1, 1, 1, 0, 0 } }, y:isnan():totable())
+    end
   end)
 
   it("wants floats", function()

@@ -7,9 +7,9 @@
 #include "base/vecmath.h"
 #include "ops/arithmetic.h"
 #include "ops/families.h"
-#include "ops/lastdim.h"
 #include "ops/pointwise.h"
 #include "ops/reduce.h"
+#include "ops/softcolumns.h"
 
 enum { LANES = 16, MAX_LANES = 64 };
 
@@ -168,54 +168,64 @@ static void slope_rows(int64_t begin, int64_t end, void *context) {
   }
 }
 
-/* A new tensor as x, moved back from rows to x's shape; contiguous. Takes over rows. */
-static ol_status finish(ol_error *error, ol_tensor *rows, int dim, int ndim, ol_tensor **out) {
-  ol_tensor *view = NULL;
-  ol_status status = ol_move_back(error, rows, dim, ndim, &view);
-  if (status == OL_OK) status = ol_tensor_contiguous(error, view, out);
-  ol_release(view);
-  ol_release(rows);
-  return status;
+/* A dense tensor as (outer, count, inner) around the dimension dim. */
+static ol_softcolumns columns_of(const ol_tensor *x, int dim, bool logs) {
+  ol_softcolumns c = { .dtype = x->dtype, .logs = logs, .outer = 1, .count = 1, .inner = 1 };
+  for (int d = 0; d < x->shape.ndim; d++)
+    *(d < dim ? &c.outer : d > dim ? &c.inner : &c.count) *= x->shape.size[d];
+  return c;
+}
+
+/* y = softmax of x, both dense. */
+static void softmax(const ol_softcolumns *c, const void *x, void *y) {
+  job j = make_job(c->dtype, c->count, x, NULL, y);
+  j.logs = c->logs;
+  if (c->inner == 1)
+    run(&j, c->outer, softmax_rows);
+  else
+    ol_softcolumns_run(c, x, y);
 }
 
 static ol_status forward(ol_error *error, ol_call *call, bool logs) {
-  ol_tensor *x = call->arg[0].tensor, *rows, *y;
+  ol_tensor *x = call->arg[0].tensor, *dense, *y = NULL;
   int dim;
   OL_TRY(ol_reduce_check(error, call->op->name, x->dtype, true));
   OL_TRY(ol_shape_dim(error, call->op->name, call->arg[1].integer, x->shape.ndim, &dim));
-  OL_TRY(ol_move_last(error, x, dim, &rows));
-  ol_status status = ol_tensor_new(error, rows->dtype, &rows->shape, &y);
+  OL_TRY(ol_tensor_contiguous(error, x, &dense));
+  ol_status status = ol_tensor_new(error, x->dtype, &x->shape, &y);
   if (status == OL_OK) {
-    job j = make_job(x->dtype, ol_row_length(rows), ol_tensor_data(rows), NULL, ol_tensor_data(y));
-    j.logs = logs;
-    run(&j, ol_row_count(rows), softmax_rows);
-    status = finish(error, y, dim, x->shape.ndim, &call->out[0]);
+    const ol_softcolumns c = columns_of(dense, dim, logs);
+    softmax(&c, ol_tensor_data(dense), ol_tensor_data(y));
+    call->out[0] = y;
   }
-  ol_release(rows);
+  ol_release(dense);
   return status;
 }
 
-/* y and g as rows; the gradient is handed back as a view of rows. */
-static ol_status slope(ol_error *error, ol_tensor *y, ol_tensor *g, bool logs, ol_tensor **out) {
-  OL_TRY(ol_tensor_new(error, y->dtype, &y->shape, out));
-  job j = make_job(y->dtype, ol_row_length(y), ol_tensor_data(y), ol_tensor_data(g),
-                   ol_tensor_data(*out));
-  j.logs = logs;
-  run(&j, ol_row_count(y), slope_rows);
-  return OL_OK;
+/* dx from y and g, all dense. */
+static void slope(const ol_softcolumns *c, const void *y, const void *g, void *dx) {
+  job j = make_job(c->dtype, c->count, y, g, dx);
+  j.logs = c->logs;
+  if (c->inner == 1)
+    run(&j, c->outer, slope_rows);
+  else
+    ol_softcolumns_slope(c, y, g, dx);
 }
 
 static ol_status backward(ol_error *error, ol_back *back, bool logs) {
-  ol_tensor *y = NULL, *g = NULL, *rows = NULL;
-  int dim, ndim = back->shape[0]->ndim;
-  OL_TRY(ol_shape_dim(error, back->op->name, back->arg[1].integer, ndim, &dim));
-  ol_status status = ol_move_last(error, back->out[0], dim, &y);
-  if (status == OL_OK) status = ol_move_last(error, back->grad_out[0], dim, &g);
-  if (status == OL_OK) status = slope(error, y, g, logs, &rows);
-  if (status == OL_OK) status = ol_move_back(error, rows, dim, ndim, &back->grad[0]);
+  ol_tensor *y = NULL, *g = NULL, *dx = NULL;
+  int dim;
+  OL_TRY(ol_shape_dim(error, back->op->name, back->arg[1].integer, back->shape[0]->ndim, &dim));
+  ol_status status = ol_tensor_contiguous(error, back->out[0], &y);
+  if (status == OL_OK) status = ol_tensor_contiguous(error, back->grad_out[0], &g);
+  if (status == OL_OK) status = ol_tensor_new(error, y->dtype, &y->shape, &dx);
+  if (status == OL_OK) {
+    const ol_softcolumns c = columns_of(y, dim, logs);
+    slope(&c, ol_tensor_data(y), ol_tensor_data(g), ol_tensor_data(dx));
+    back->grad[0] = dx;
+  }
   ol_release(y);
   ol_release(g);
-  ol_release(rows);
   return status;
 }
 
