@@ -213,6 +213,23 @@ describe("a run", function()
     end
   end)
 
+  it("that had ended goes on with what it lacks, bit for bit, and prints the same mean losses", function()
+    local whole = run "--out whole"
+    local function losses(text, seen)
+      for epoch, loss in text:gmatch "epoch +(%d+)  step %d+  loss ([%d.]+)" do seen[epoch] = loss end
+      return seen
+    end
+    for i, first in ipairs { "--epochs=2", "--epochs=5", "--steps=8", "--steps=10", "--steps=23" } do
+      local name, seen = "ended" .. i, {}
+      local fresh = first .. " --lr_scheduler.total_steps=24 --out " .. name
+      losses(run(fresh).out, seen)
+      local resumed = run("--lr_scheduler.total_steps=24 --resume " .. name)
+      assert.equal(0, resumed.code, resumed.err)
+      assert.equal(weights "whole", weights(name), first)
+      assert.same(losses(whole.out, {})["6"], losses(resumed.out, seen)["6"])
+    end
+  end)
+
   it("keeps the last few checkpoints, and shares its folder with no other run", function()
     assert.equal(0, run("--out a --keep_last=2").code)
     assert.equal("step-00000021\nstep-00000024\n", process.run(place, "ls a/checkpoints").out)

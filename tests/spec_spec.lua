@@ -76,6 +76,21 @@ describe("a spec", function()
     assert.same({ "start0", "step1", "step2", "validation2", "epoch2", "end2" }, calls)
   end)
 
+  it("prints the mean loss of an epoch, by items, with its line", function()
+    local lines, sum, count = {}, 0, 0
+    make { build_data = function() return line(10) end,
+      on_start = function(state) state.say = function(_, ...) lines[#lines + 1] = string.format(...) end end,
+      on_step = function(state)
+        local items = state.step % 3 == 0 and 2 or 4
+        if state.step % 3 == 1 then sum, count = 0, 0 end
+        sum, count = sum + state.loss * items, count + items
+        state.printed = nil -- when a line was printed last
+      end,
+      train_step = function(state, batch, default) return default(state, batch), #batch[2] end,
+    }:run { epochs = 2 }
+    assert.matches(("epoch  2  step 6  loss %.4f"):format(sum / count), lines[2], 1, true)
+  end)
+
   it("checks its definition and its config", function()
     fails('unknown field "build_modle" %(did you mean "build_model"', make, { build_modle = print })
     fails("build_model: a function expected, got a number", make, { build_model = 5 })

@@ -12,7 +12,7 @@ local function place_of(state) return state.out .. "/checkpoints" end
 -- What a run knows of itself besides its parts.
 local function progress(state, config_text)
   return { step = state.step, epoch = state.epoch, best = state.best, waited = state.waited, skipped = state.skipped,
-    validated = state.validated, loss = state.loss, results = state.results, config = config_text }
+    validated = state.validated, loss = state.loss, of_epoch = state.of_epoch, results = state.results, config = config_text }
 end
 
 --- What a run saves: its model and loader, and the single optimizer and scheduler, or those that the model made, by name.
@@ -153,7 +153,9 @@ end
 function keeper.resume(state, path, policy)
   local parts, wanted = keeper.parts(state), bases(state.optimizers)
   local extra, differences = checkpoint.load(path, parts, { resume = policy == "rebase" and "rebase" or "config" })
-  for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "results" } do state[key] = extra[key] end
+  for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
+    state[key] = extra[key] or state[key]
+  end
   state.results, state.saved = state.results or {}, state.step
   for _, line in ipairs(differences) do print("resume: " .. line) end
   if policy ~= "checkpoint" and not state.manual then prefer_config(state, wanted) end

@@ -81,6 +81,12 @@ end
 
 -- Updates ------------------------------------------------------------------------------------------------------
 
+-- Counts a loss in the mean of the epoch.
+local function add_loss(state, sum, count)
+  local of_epoch = state.of_epoch
+  of_epoch.sum, of_epoch.count = of_epoch.sum + sum, of_epoch.count + count
+end
+
 -- What one update was, for the log.
 local function record_of(state, began)
   local record = { step = state.step, epoch = state.epoch, loss = state.loss, seconds = clock() - began }
@@ -141,6 +147,7 @@ local function update(state, window)
   state.optimizers:zero_grad()
   if state.nonfinite ~= "rollback" then state.skipped = 0 end
   state.loss = window.sum / window.count
+  add_loss(state, window.sum, window.count)
   finish_update(state)
 end
 
@@ -150,6 +157,7 @@ local function manual_update(state, batch)
   if optlua.is_tensor(loss) then loss = loss:item() end
   if loss ~= nil and type(loss) ~= "number" then blame "train_step returns a loss, or nothing, where it makes the updates itself" end
   state.loss = loss
+  if loss then add_loss(state, loss, 1) end
   finish_update(state)
 end
 
@@ -205,13 +213,14 @@ function loop.validate(state)
   return run()
 end
 
--- One line, unless the last is less than a second old and there is nothing new to say.
+-- One line, with the mean loss of the epoch so far, unless the last is less than a second old and there is nothing new to say.
 local function print_line(state, place)
   local now = clock()
   if state.printed and now - state.printed < 1 and state.validated ~= state.step then return end
   state.printed = now
   local words = { place, ("step %d"):format(state.step) }
-  if state.loss then words[#words + 1] = ("loss %.4f"):format(state.loss) end
+  local of_epoch = state.of_epoch
+  if of_epoch.count > 0 then words[#words + 1] = ("loss %.4f"):format(of_epoch.sum / of_epoch.count) end
   local names = {}
   for name in pairs(state.results) do names[#names + 1] = name end
   table.sort(names)
@@ -276,16 +285,14 @@ local function step_schedulers(state)
   end
 end
 
--- One epoch; the last window may be shorter.
+-- One epoch; the last window may be shorter. Tells whether it came to its end: a limit may be reached in the middle of it.
 local function run_epoch(state)
-  local window, limit = new_window(), state.overfit_batches
-  local taken = 0
+  local window = new_window()
   local next_batch = state.loader:batches()
-  while not is_over(state) do
-    local batch = limit and taken >= limit and {} or { next_batch() }
+  while window.batches > 0 or not is_over(state) do
+    local batch = { next_batch() }
     local ended = batch[1] == nil
     local before = state.step
-    taken = taken + 1
     if state.manual then
       if not ended then manual_update(state, batch) end
     else
@@ -296,9 +303,21 @@ local function run_epoch(state)
       end
     end
     if state.step > before then after_update(state) end
-    if ended then return end -- what is saved now would belong to two epochs
+    if ended then return true end -- what is saved now would belong to two epochs
     if state.step > before then save_or_stop(state) end
   end
+  if state.loader.position < #state.loader then return false end
+  next_batch() -- the limit came with the last batch: the loader goes over to the next epoch
+  return true
+end
+
+-- What follows the last batch of an epoch.
+local function finish_epoch(state)
+  step_schedulers(state)
+  state.spec:callback("on_epoch", state)
+  write_notes(state, "epoch")
+  print_line(state, ("epoch %2d"):format(state.epoch))
+  state.epoch, state.of_epoch = state.epoch + 1, { sum = 0, count = 0 }
 end
 
 --- Trains until a limit is reached.
@@ -309,14 +328,10 @@ function loop.run(state)
   state.spec:callback("on_start", state)
   write_notes(state, "start")
   while not is_over(state) do
-    run_epoch(state)
+    local ended = run_epoch(state)
     if state.signal then break end
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end
-    step_schedulers(state)
-    state.spec:callback("on_epoch", state)
-    write_notes(state, "epoch")
-    print_line(state, ("epoch %2d"):format(state.epoch))
-    state.epoch = state.epoch + 1
+    if ended then finish_epoch(state) else print_line(state, ("epoch %2d"):format(state.epoch)) end
     save_or_stop(state)
   end
   if state.validation and state.validated ~= state.step and not state.signal then validate(state) end

@@ -22,7 +22,7 @@ end
 -- How many updates the run has.
 local function count_steps(state)
   local cfg = state.config
-  local batches = state.overfit_batches or #state.loader
+  local batches = #state.loader
   local an_epoch = state.manual and batches or -(-batches // cfg.accumulate)
   if cfg.steps then return cfg.epochs and math.min(cfg.steps, cfg.epochs * an_epoch) or cfg.steps end
   if cfg.epochs then return cfg.epochs * an_epoch end

@@ -17,6 +17,7 @@ local blame = require "optlua.blame"
 ---@field epoch integer from 1
 ---@field training_steps integer updates that the run will have
 ---@field loss number? of the last update
+---@field of_epoch { sum: number, count: number } losses of this epoch so far, by items; their mean is printed
 ---@field results table<string, number> of the last validation
 ---@field best { step: integer, value: number }? of the validation's best
 ---@field out string? the folder of the run
@@ -28,6 +29,7 @@ State.__index = State
 ---@return optlua.State
 local function new(fields)
   fields.step, fields.epoch, fields.results, fields.logged, fields.tensors = 0, 1, {}, {}, {}
+  fields.of_epoch = { sum = 0, count = 0 }
   return setmetatable(fields, State)
 end
 
