@@ -5,6 +5,8 @@ local core = require "optlua.core"
 local optlua = require "optlua"
 local samples = require "samples"
 
+core.hidden.poison_memory(true) -- what is read before it is written is NaN
+
 local checks = {}
 
 --- The elements of a tensor as a list of numbers.

@@ -1,6 +1,7 @@
 -- Convolutions, pools, pads and resized images: sizes that are cut into tiles, bad input, layers. Numbers of
 -- small ones come from PyTorch (registry_spec, layers_spec).
 local optlua = require "optlua"
+require("optlua.core").hidden.poison_memory(true)
 local nn = optlua.nn
 local tensor, zeros, ones = optlua.tensor, optlua.zeros, optlua.ones
 local nan = 0 / 0
@@ -127,6 +128,51 @@ describe("a convolution", function()
       assert.same({ 0, 3, 6, 6 }, shape(got[1]))
       assert.equal(0, got[3]:abs():sum():item())
     end
+  end)
+
+  it("by channel, of large numbers, is that of as many groups", function()
+    local function each(f, x, w, opts)
+      local one, parts = {}, {}
+      for key, value in pairs(opts) do one[key] = value end
+      opts.groups = x.shape[2]
+      for c = 1, x.shape[2] do
+        parts[c] = f(x:narrow(2, c, 1), w:narrow(1, c, 1), one)
+      end
+      same(f(x, w, opts), optlua.cat(parts, 2))
+    end
+    local wide = { dilation = { 2 ^ 29 - 1 | 0, 2 ^ 31 - 1 | 0 }, padding = { 2 ^ 28 - 2 | 0, 2 ^ 30 - 2 | 0 } }
+    each(optlua.conv2d, whole(1, 2, 4, 4), whole(2, 1, 2, 2), wide)
+    each(optlua.conv2d, whole(1, 2, 3, 4), whole(2, 1, 2, 2), { stride = 2 ^ 30 | 0, padding = 2 ^ 30 | 0 })
+    each(optlua.conv2d, whole(1, 2, 65, 65), whole(2, 1, 64, 64), {})
+    each(optlua.conv2d, whole(1, 2, 100, 100), whole(2, 1, 100, 100), { stride = 100 })
+    each(optlua.conv_transpose2d, whole(1, 2, 2, 2), whole(2, 1, 2, 2),
+      { dilation = 2 ^ 30 | 0, padding = 2 ^ 29 | 0 })
+    each(optlua.conv1d, whole(1, 2, 5), whole(2, 1, 2), { dilation = 2 ^ 31 - 1 | 0, padding = 2 ^ 30 | 0 })
+  end)
+
+  it("of lines that cannot be counted is refused", function()
+    fails("more than 2^63 lines", optlua.conv_transpose1d, zeros(0, 1, 2 ^ 40 | 0), zeros(1, 1, 3),
+      { stride = 2 ^ 31 - 1 | 0 })
+    fails("has too many taps", optlua.conv1d, zeros(0, 1, 2 ^ 40 | 0), zeros(0, 1, 2 ^ 33 | 0))
+  end)
+
+  it("of no channels is empty, or its bias, and gives gradients of zeros", function()
+    for _, groups in ipairs { 1, 3 } do
+      local got = run(function(a, b) return optlua.conv2d(a, b, { groups = groups }) end, ones(2, 3, 5, 5),
+        zeros(0, 3 // groups, 3, 3))
+      assert.same({ 2, 0, 3, 3 }, shape(got[1]))
+      same(got[2], zeros(2, 3, 5, 5))
+      got = run(function(a, b) return optlua.conv_transpose2d(a, b, { groups = groups }) end, ones(2, 3, 5, 5),
+        zeros(3, 0, 3, 3))
+      assert.same({ 2, 0, 7, 7 }, shape(got[1]))
+      same(got[2], zeros(2, 3, 5, 5))
+    end
+    local got = run(function(a, b, c) return optlua.conv2d(a, b, c) end, ones(2, 0, 5, 5), zeros(3, 0, 2, 2), whole(3))
+    same(got[1], optlua.zeros(2, 3, 4, 4) + got[1][1]:narrow(2, 1, 1):narrow(3, 1, 1))
+    got = run(function(a, b) return optlua.conv2d(a, b, { padding = "same", groups = 2 }) end, ones(2, 2, 0, 5),
+      ones(2, 1, 3, 3))
+    assert.same({ 2, 2, 0, 5 }, shape(got[1]))
+    same(got[3], zeros(2, 1, 3, 3))
   end)
 
   it("knows padding by words", function()

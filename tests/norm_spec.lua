@@ -1,6 +1,7 @@
 -- Normalisation layers beyond their numbers (which registry_spec and layers_spec test): running statistics, single
 -- values, large numbers, bad input.
 local optlua = require "optlua"
+require("optlua.core").hidden.poison_memory(true)
 local nn = optlua.nn
 
 local fails = require("fails").matching
@@ -184,4 +185,32 @@ describe("bits", function()
       if one[k] ~= two[k] then error(("element %d differs"):format(k)) end
     end
   end)
+end)
+
+describe("norms of inputs of no values", function()
+  local function gradients(f, shape, channels)
+    local x, w, b = optlua.zeros(shape), optlua.ones(channels), optlua.ones(channels)
+    for _, leaf in ipairs { x, w, b } do leaf.requires_grad = true end
+    local y = f(x, w, b)
+    assert.same(shape, { table.unpack(y.shape) })
+    y:backward(y:detach())
+    near({}, x.grad)
+    for _, leaf in ipairs { w, b } do
+      local zeros = {}
+      for k = 1, leaf:numel() do zeros[k] = 0 end
+      near(zeros, leaf.grad)
+    end
+  end
+
+  for _, shape in ipairs { { 0, 4, 3 }, { 2, 4, 0 }, { 0, 4, 0 }, { 0, 4, 20 }, { 2, 4, 0, 5 } } do
+    it(("have gradients of zeros: (%s)"):format(table.concat(shape, ", ")), function()
+      gradients(function(x, w, b) return optlua.batch_norm(x, { weight = w, bias = b, training = true }) end, shape, 4)
+      gradients(function(x, w, b)
+        return optlua.batch_norm(x, optlua.zeros(4), optlua.ones(4), w, b)
+      end, shape, 4)
+      gradients(function(x, w, b) return optlua.group_norm(x, 2, w, b) end, shape, 4)
+      gradients(function(x, w, b) return optlua.instance_norm(x, { weight = w, bias = b }) end, shape, 4)
+      gradients(function(x, w, b) return optlua.layer_norm(x, shape[#shape], w, b) end, shape, shape[#shape])
+    end)
+  end
 end)

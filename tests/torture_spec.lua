@@ -51,7 +51,7 @@ local makers = {
 
 -- These change the process, or touch files.
 local apart = {
-  set_num_threads = true, fail_allocations = true, npy_save = true, npy_load = true, png_write = true, safetensors_write = true,
+  set_num_threads = true, fail_allocations = true, poison_memory = true, npy_save = true, npy_load = true, png_write = true, safetensors_write = true,
   set_library = true, make_folder = true, write_file = true, exchange = true, lock = true,
 }
 

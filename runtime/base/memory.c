@@ -87,6 +87,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int64_t live_bytes, live_blocks, total_bytes, total_blocks;
 static _Atomic int64_t failing = -1; /* allocations until the first that fails; -1: never */
 static _Atomic bool failing_on;      /* whether later ones fail too */
+static _Atomic bool poisons;         /* whether blocks are filled with what nobody wants to read */
 
 static bool must_fail(void) {
   if (atomic_load_explicit(&failing, memory_order_relaxed) < 0) return false;
@@ -197,6 +198,7 @@ static void *allocate(size_t size, bool zero) {
   ASAN_POISON_MEMORY_REGION(base, whole(size));
   ASAN_UNPOISON_MEMORY_REGION(block, size);
   count(self, (int64_t)size, 1);
+  if (!zero && atomic_load_explicit(&poisons, memory_order_relaxed)) memset(block, 0xFF, size);
   return block;
 }
 
@@ -229,3 +231,5 @@ int64_t ol_memory_fail_after(int64_t allocations, bool persistent) {
   failing_on = persistent;
   return atomic_exchange(&failing, allocations < 0 ? -1 : allocations);
 }
+
+void ol_memory_poison(bool on) { poisons = on; }

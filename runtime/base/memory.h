@@ -36,4 +36,8 @@ ol_memory_stats ol_memory_read(void);
  * before: negative where its one failure has come. */
 int64_t ol_memory_fail_after(int64_t count, bool persistent);
 
+/* For tests: fills what ol_alloc gives with bytes of 0xFF, which are NaN to floats and -1 to
+ * integers, so that what is read before it is written shows. */
+void ol_memory_poison(bool on);
+
 #endif

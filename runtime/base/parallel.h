@@ -26,6 +26,9 @@
 
 #define OL_GRAIN 32768 /* elements of cheap work below which a loop stays on one thread */
 
+/* The grain of items that are so many elements of cheap work each; none is allowed. */
+static inline int64_t ol_grain(double work) { return 1 + (int64_t)(OL_GRAIN / (work + 1)); }
+
 /* Works on the items from begin to end (exclusive). */
 typedef void ol_range_fn(int64_t begin, int64_t end, void *context);
 

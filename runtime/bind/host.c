@@ -91,6 +91,12 @@ static int fail_allocations(lua_State *L) {
   return 1;
 }
 
+/* poison_memory(on): for tests: new memory that is not zeroed reads as NaN. */
+static int poison_memory(lua_State *L) {
+  ol_memory_poison(lua_toboolean(L, 1));
+  return 0;
+}
+
 #define HIDDEN(text, fn)                                                                           \
   { .op = { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, .call = fn }
 
@@ -105,5 +111,6 @@ const ol_natives ol_host_natives = {
                                HIDDEN("memory", memory),
                                HIDDEN("dtypes", dtypes),
                                HIDDEN("fail_allocations", fail_allocations),
+                               HIDDEN("poison_memory", poison_memory),
                                { .call = NULL } },
 };

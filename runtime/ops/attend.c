@@ -286,7 +286,7 @@ static ol_status run(ol_error *error, const ol_attend *a, int tiles, ol_range_fn
   j.room = (j.room / OL_ALIGNMENT + 2) * OL_ALIGNMENT;
   OL_TRY(ol_alloc_for(error, (size_t)ol_threads() * j.room, "attention", (void **)&j.scratch));
   double work = (double)a->rows * (double)a->keys * (double)(a->width + a->depth);
-  ol_parallel_for(heads, 1 + (int64_t)(OL_GRAIN / (work + 1)), fn, &j);
+  ol_parallel_for(heads, ol_grain(work), fn, &j);
   ol_free(j.scratch);
   return OL_OK;
 }

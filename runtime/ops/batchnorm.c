@@ -136,7 +136,7 @@ static void run_blocks(int64_t begin, int64_t end, void *context) {
 
 static void run_pass(job *j, pass next) {
   j->pass = next;
-  ol_parallel_for(j->blocks, 1 + OL_GRAIN / 2 / (j->block * width(j)), run_blocks, j);
+  ol_parallel_for(j->blocks, ol_grain(2 * (double)(j->block * width(j))), run_blocks, j);
 }
 
 /* out = a sum (part 0 or 1 of the last pass) of each channel, divided. */
@@ -192,7 +192,7 @@ static void run(job *j, ol_range_fn *channels, void (*rows)(job *)) {
   if (by_rows(j))
     rows(j);
   else
-    ol_parallel_for(j->channels, 1 + OL_GRAIN / 2 / (j->batch * j->length), channels, j);
+    ol_parallel_for(j->channels, ol_grain(2 * values(j)), channels, j);
 }
 
 /* Hands out the next `count` numbers of a block. */
@@ -319,7 +319,7 @@ static void move_running(const job *j, const ol_value *arg) {
 static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
   ol_shape shape = { .ndim = 2, .size = { 2, a->x->shape.size[1] } };
   double *room;
-  OL_TRY(ol_tensor_new(error, OL_F64, &shape, &call->kept[0]));
+  OL_TRY(ol_tensor_zeros(error, OL_F64, &shape, &call->kept[0])); /* no values are not measured */
   OL_TRY(ol_tensor_new(error, a->x->dtype, &a->x->shape, &call->out[0]));
   job j = make_job(a, call->arg, call->kept[0]);
   OL_TRY(make_room(error, &j, &room));

@@ -73,8 +73,10 @@ static ol_status check_kernel(ol_error *error, const char *op, const ol_shape *w
   char text[OL_SHAPE_TEXT];
   kernel[0] = weight->size[2];
   kernel[1] = weight->size[1 + spatial];
-  if (kernel[0] > 0 && kernel[1] > 0) return OL_OK;
-  return ol_fail(error, OL_SHAPE, "%s: weight %s has no taps", op, ol_shape_text(weight, text));
+  const bool some = kernel[0] > 0 && kernel[1] > 0;
+  if (some && kernel[0] <= OL_WINDOW_MOST && kernel[1] <= OL_WINDOW_MOST) return OL_OK;
+  return ol_fail(error, OL_SHAPE, "%s: weight %s has %s taps", op, ol_shape_text(weight, text),
+                 some ? "too many" : "no");
 }
 
 /* "same": as many windows as elements; what is odd is added at the end. */
@@ -135,8 +137,10 @@ static ol_status expand_axis(ol_error *error, const char *op, int64_t output, ol
                    "%s: output_padding is %lld, wants less than stride or dilation (%lld)", op,
                    (long long)output, (long long)most);
   axis->out = axis->size;
-  axis->size = (axis->size - 1) * axis->stride - 2 * axis->padding +
-               axis->dilation * (axis->kernel - 1) + output + 1;
+  const int64_t more = axis->dilation * (axis->kernel - 1) + output + 1 - 2 * axis->padding;
+  if (__builtin_mul_overflow(axis->out - 1, axis->stride, &axis->size) ||
+      __builtin_add_overflow(axis->size, more, &axis->size))
+    return ol_fail(error, OL_SHAPE, "%s: a result of more than 2^63 lines", op);
   if (axis->size > 0) return OL_OK;
   return ol_fail(error, OL_SHAPE,
                  "%s: a result of size %lld: the padding of %lld removes all of it", op,

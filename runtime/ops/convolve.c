@@ -61,7 +61,7 @@ static int64_t grain(const work *j, int64_t items) {
   const double all = (double)j->rows * (double)j->outer * (double)j->c->groups *
                      (double)j->tiling.total * (double)j->tiling.windows;
   const double each = all / (double)(items > 0 ? items : 1);
-  return each > 8 * OL_GRAIN ? 1 : 1 + (int64_t)(8 * OL_GRAIN / (each + 1));
+  return ol_grain(each / 8);
 }
 
 static char *own_scratch(const work *j) { return j->scratch + (size_t)ol_thread() * j->share; }
@@ -171,13 +171,9 @@ static void forward_items(int64_t begin, int64_t end, void *context) {
   }
 }
 
-static bool is_depthwise(const ol_convolution *c) {
-  return c->groups == c->planes.channels && c->groups > 1;
-}
-
 ol_status ol_convolve(ol_error *error, const ol_convolution *c, const void *x, const void *w,
                       const void *bias, void *y) {
-  if (is_depthwise(c)) return ol_depthwise(error, c, x, w, bias, y);
+  if (ol_depthwise_pays(c)) return ol_depthwise(error, c, x, w, bias, y);
   work j = work_of(c);
   j.x = x, j.w = w, j.bias = bias, j.to = y;
   OL_TRY(make_scratch(error, &j));
@@ -231,7 +227,7 @@ static void back_items(int64_t begin, int64_t end, void *context) {
 
 ol_status ol_convolve_back(ol_error *error, const ol_convolution *c, const void *g, const void *w,
                            const void *bias, void *x) {
-  if (is_depthwise(c)) return ol_depthwise_back(error, c, g, w, bias, x);
+  if (ol_depthwise_pays(c)) return ol_depthwise_back(error, c, g, w, bias, x);
   work j = work_of(c);
   j.g = g, j.w = w, j.bias = bias, j.to = x;
   const int64_t sets = j.tiling.tiles / j.tiling.pieces * c->groups;
@@ -321,7 +317,7 @@ static ol_status sum_weights(ol_error *error, work *j, int64_t weights, void *w)
 
 ol_status ol_convolve_weight(ol_error *error, const ol_convolution *c, const void *x, const void *g,
                              void *w) {
-  if (is_depthwise(c)) return ol_depthwise_weight(error, c, x, g, w);
+  if (ol_depthwise_pays(c)) return ol_depthwise_weight(error, c, x, g, w);
   work j = work_of(c);
   j.x = x, j.g = g;
   cut_weights(&j, c->out * j.rows);

@@ -3,7 +3,7 @@
  * Images are (images, channels, y, x), results (images, out, y.out, x.out), weights
  * (out, channels / groups, y.kernel, x.kernel); all dense. Products go through BLAS tile by tile,
  * with a few MiB of scratch a thread; where each group has one channel they are kernels of our
- * own. Tiles depend on shapes alone, and sums are taken in a fixed order. */
+ * own. Which of these, and tiles, depend on shapes alone, and sums are taken in a fixed order. */
 #ifndef OL_OPS_CONVOLVE_H
 #define OL_OPS_CONVOLVE_H
 
@@ -28,7 +28,11 @@ ol_status ol_convolve_back(ol_error *error, const ol_convolution *c, const void 
 ol_status ol_convolve_weight(ol_error *error, const ol_convolution *c, const void *x, const void *g,
                              void *w);
 
-/* The same three where each group has one channel (groups = planes.channels). */
+/* Whether each group has one channel (groups = planes.channels), and the three that follow are less
+ * work than matrix products: they lay planes out with all that windows reach. */
+bool ol_depthwise_pays(const ol_convolution *c);
+
+/* The same three where that holds. */
 ol_status ol_depthwise(ol_error *error, const ol_convolution *c, const void *x, const void *w,
                        const void *bias, void *y);
 ol_status ol_depthwise_back(ol_error *error, const ol_convolution *c, const void *g, const void *w,

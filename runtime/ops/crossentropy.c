@@ -110,7 +110,7 @@ static job make_job(const ol_targets *t, double smoothing, ol_tensor *powers, ol
 }
 
 static void run(job *j, ol_range_fn *fn) {
-  ol_parallel_for(j->rows, 1 + OL_GRAIN / 4 / j->classes, fn, j);
+  ol_parallel_for(j->rows, ol_grain(4 * (double)j->classes), fn, j);
 }
 
 /* The address of row r of an operand; NULL stays NULL. */

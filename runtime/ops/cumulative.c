@@ -96,7 +96,7 @@ static ol_status run(ol_error *error, ol_range_fn *fn, ol_tensor *x, ol_tensor *
             .x = ol_tensor_data(x),
             .g = g ? ol_tensor_data(g) : NULL,
             .y = ol_tensor_data(*out) };
-  if (x->numel > 0) ol_parallel_for(ol_row_count(x), 1 + OL_GRAIN / 8 / j.length, fn, &j);
+  if (x->numel > 0) ol_parallel_for(ol_row_count(x), ol_grain(8 * (double)j.length), fn, &j);
   return OL_OK;
 }
 

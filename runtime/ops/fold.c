@@ -164,7 +164,7 @@ static void run_cells(const job *j) {
   int64_t work = j->rows * (j->folding->inner < OL_FOLD_LANES ? j->folding->inner : OL_FOLD_LANES);
   int64_t count = j->folding->outer * j->blocks * j->tiles;
   ol_range_fn *fn = j->folding->inner == 1 && j->blocks == 1 ? whole_rows : cells;
-  ol_parallel_for(count, 1 + OL_GRAIN / (work + 1), fn, (void *)j);
+  ol_parallel_for(count, ol_grain((double)work), fn, (void *)j);
 }
 
 /* Merges the blocks of each outer position, in order. */

@@ -93,7 +93,7 @@ static void backward_groups(int64_t begin, int64_t end, void *context) {
 
 static void run(job *j, ol_range_fn *groups) {
   const int64_t size = j->channels * j->length;
-  if (size > 0) ol_parallel_for(j->batch * j->groups, 1 + OL_GRAIN / 2 / size, groups, j);
+  if (size > 0) ol_parallel_for(j->batch * j->groups, ol_grain(2 * (double)size), groups, j);
 }
 
 /* Where the arguments of each op stand. */
@@ -239,7 +239,7 @@ static void move_running(const job *j, const request *r) {
 
 static ol_status normalize(ol_error *error, ol_call *call, const request *r, const arguments *a) {
   ol_shape shape = { .ndim = 2, .size = { 3, a->x->shape.size[0] * r->groups } };
-  OL_TRY(ol_tensor_new(error, OL_F64, &shape, &call->kept[0]));
+  OL_TRY(ol_tensor_zeros(error, OL_F64, &shape, &call->kept[0])); /* no values are not measured */
   OL_TRY(ol_tensor_new(error, a->x->dtype, &a->x->shape, &call->out[0]));
   job j = make_job(r, a, call->kept[0]);
   j.y = ol_tensor_data(call->out[0]);

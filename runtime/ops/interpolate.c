@@ -208,7 +208,7 @@ static ol_status run(ol_error *error, job *j, ol_tensor *from, ol_tensor *to, ol
   j->from = ol_tensor_data(dense);
   j->to = ol_tensor_data(to);
   ol_parallel_for(j->planes.images * j->planes.channels,
-                  1 + OL_GRAIN / (1 + area(&j->planes) + results(&j->planes)), fn, j);
+                  ol_grain((double)area(&j->planes) + (double)results(&j->planes)), fn, j);
   ol_release(dense);
   return OL_OK;
 }

@@ -206,7 +206,7 @@ static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
   OL_TRY(ol_tensor_new(error, a->x->dtype, &a->x->shape, &call->out[0]));
   job j = make_job(a, call->op, call->arg, call->kept[0]);
   j.y = ol_tensor_data(call->out[0]);
-  ol_parallel_for(j.rows, 1 + OL_GRAIN / 2 / (j.length + 1), forward_rows, &j);
+  ol_parallel_for(j.rows, ol_grain(2 * (double)j.length), forward_rows, &j);
   return OL_OK;
 }
 

@@ -261,7 +261,7 @@ static ol_status spread_bias(ol_error *error, ol_tensor *bias, int64_t rows, ol_
   OL_TRY(ol_tensor_contiguous(error, bias, &dense));
   size_t bytes = (size_t)bias->numel * ol_dtype_size(bias->dtype);
   bias_job job = { ol_tensor_data(c), ol_tensor_data(dense), bytes };
-  ol_parallel_for(rows, 1 + OL_GRAIN / (bias->numel + 1), bias_rows, &job);
+  ol_parallel_for(rows, ol_grain((double)bias->numel), bias_rows, &job);
   ol_release(dense);
   return OL_OK;
 }

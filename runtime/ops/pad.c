@@ -205,7 +205,7 @@ static void run(job *j, const ol_tensor *from, ol_tensor *to, ol_range_fn *fn) {
   j->from = ol_tensor_data(from);
   j->to = ol_tensor_data(to);
   const int64_t each = 1 + j->in_step[j->first] + j->out_step[j->first];
-  ol_parallel_for(parts, 1 + OL_GRAIN / each, fn, j);
+  ol_parallel_for(parts, ol_grain((double)each), fn, j);
 }
 
 static ol_status read_fill(ol_error *error, const ol_value *arg, job *j) {

@@ -143,7 +143,7 @@ static ol_status positions(ol_error *error, const ol_folding *folding, const ol_
   OL_TRY(ol_tensor_new(error, OL_I64, &folding->shape, out));
   search s = { folding, ol_tensor_data(values), ol_tensor_data(*out) };
   int64_t work = folding->count * folding->inner;
-  if (values->numel > 0) ol_parallel_for(folding->outer, 1 + OL_GRAIN / work, search_rows, &s);
+  if (values->numel > 0) ol_parallel_for(folding->outer, ol_grain((double)work), search_rows, &s);
   return OL_OK;
 }
 

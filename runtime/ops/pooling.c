@@ -93,5 +93,5 @@ ol_status ol_pool_read(ol_error *error, const char *op, const ol_value *arg, int
 }
 
 int64_t ol_pool_grain(const ol_pool *pool) {
-  return 1 + OL_GRAIN / 2 / (1 + ol_pool_area(pool) + ol_pool_windows(pool));
+  return ol_grain(2 * ((double)ol_pool_area(pool) + (double)ol_pool_windows(pool)));
 }

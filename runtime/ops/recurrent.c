@@ -191,7 +191,7 @@ static ol_status spread_biases(ol_error *error, const ol_recurrence *r, ol_tenso
   }
   size_t bytes = (size_t)row->numel * ol_dtype_size(r->dtype);
   fill_job job = { ol_tensor_data(rows), ol_tensor_data(row), bytes };
-  ol_parallel_for(r->steps * r->batch, 1 + OL_GRAIN / (row->numel + 1), fill_rows, &job);
+  ol_parallel_for(r->steps * r->batch, ol_grain((double)row->numel), fill_rows, &job);
   ol_release(row);
   return OL_OK;
 }

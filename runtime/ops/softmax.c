@@ -130,7 +130,7 @@ static job make_job(ol_dtype dtype, int64_t length, const void *x, const void *g
 }
 
 static void run(job *j, int64_t rows, ol_range_fn *fn) {
-  if (j->length > 0) ol_parallel_for(rows, 1 + OL_GRAIN / 4 / j->length, fn, j);
+  if (j->length > 0) ol_parallel_for(rows, ol_grain(4 * (double)j->length), fn, j);
 }
 
 /* A few rows at once: y = exp(x - max) / sum, or x - max - log(sum). */

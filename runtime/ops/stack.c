@@ -136,7 +136,7 @@ static void run(job *j) {
   if (count == 1 || work > SMALL)
     multiply(0, count, j);
   else
-    ol_parallel_for(count, 1 + (int64_t)(OL_GRAIN / (work + 1)), multiply, j);
+    ol_parallel_for(count, ol_grain(work), multiply, j);
 }
 
 ol_status ol_stack_ready(ol_error *error, ol_stack *stack) {

@@ -53,7 +53,7 @@ static ol_status triangle(ol_error *error, const ol_value *arg, ol_tensor *x, bo
     j.rows = x->shape.size[ndim - 2];
     j.columns = x->shape.size[ndim - 1];
     j.first = clamp(arg[1].given ? arg[1].integer : 0, -j.rows, j.columns) + below;
-    ol_parallel_for(x->numel / j.columns, OL_GRAIN / j.columns + 1, copy_rows, &j);
+    ol_parallel_for(x->numel / j.columns, ol_grain((double)j.columns), copy_rows, &j);
   }
   ol_release(dense);
   if (status == OL_OK) *out = y;
