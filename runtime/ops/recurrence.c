@@ -88,8 +88,7 @@ static void step_forward(const ol_recurrence *r, const step *s, int64_t end) {
   }
 }
 
-static void forward_rows(int64_t begin, int64_t end, void *context) {
-  const ol_recurrence *r = context;
+static void forward_rows(const ol_recurrence *r, int64_t begin, int64_t end) {
   for (int64_t n = 0; n < r->steps; n++) {
     step s = nth_step(r, n, begin, end);
     step_forward(r, &s, end);
@@ -149,8 +148,7 @@ static void add_slopes(const ol_recurrence *r, const step *s) {
   }
 }
 
-static void backward_rows(int64_t begin, int64_t end, void *context) {
-  const ol_recurrence *r = context;
+static void backward_rows(const ol_recurrence *r, int64_t begin, int64_t end) {
   const size_t bytes = (size_t)(r->hidden * size_of(r));
   for (int64_t n = r->steps - 1; n >= 0; n--) {
     step s = nth_step(r, n, begin, end);
@@ -167,11 +165,39 @@ static void backward_rows(int64_t begin, int64_t end, void *context) {
   }
 }
 
-/* As many rows a thread as there are, but not so few that products would be of vectors. */
-static void run(const ol_recurrence *r, ol_range_fn *fn) {
-  enum { LEAST = 8 };
-  int64_t each = (r->batch + ol_threads() - 1) / ol_threads();
-  ol_parallel_for(r->batch, each < LEAST ? LEAST : each, fn, (void *)r);
+/* Some rows of a batch through all steps. */
+typedef void rows_fn(const ol_recurrence *r, int64_t begin, int64_t end);
+
+typedef struct job {
+  const ol_recurrence *r;
+  rows_fn *fn;
+  int64_t each; /* rows of a block */
+} job;
+
+static void run_blocks(int64_t begin, int64_t end, void *context) {
+  const job *j = context;
+  for (int64_t b = begin; b < end; b++) {
+    const int64_t first = b * j->each, behind = first + j->each;
+    j->fn(j->r, first, behind < j->r->batch ? behind : j->r->batch);
+  }
+}
+
+static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* The bits of a product depend on its shape, so the rows of blocks depend on the batch alone: two
+ * blocks of up to MOST rows, where weights are read often enough, then more; of a few rows each,
+ * or products would be of vectors. */
+static int64_t block_rows(int64_t batch) {
+  enum { LEAST = 8, MOST = 32 };
+  int64_t most = ceiling(batch, 2);
+  if (most < LEAST) most = LEAST;
+  if (most > MOST) most = MOST;
+  return batch ? ceiling(batch, ceiling(batch, most)) : 1;
+}
+
+static void run(const ol_recurrence *r, rows_fn *fn) {
+  job j = { .r = r, .fn = fn, .each = block_rows(r->batch) };
+  ol_parallel_for(ceiling(r->batch, j.each), 1, run_blocks, &j);
 }
 
 void ol_recurrence_forward(const ol_recurrence *recurrence) { run(recurrence, forward_rows); }
