@@ -183,6 +183,23 @@ describe("transformed", function()
 end)
 
 describe("a loader", function()
+  it("says how it is gone through where it is taken for a list or an iterator", function()
+    local set = data.tensors(optlua.arange(4))
+    local loader = data.loader(set, { batch_size = 2 })
+    fails("loader:batches%(%)", function() for _ in ipairs(loader) do break end end)
+    fails("loader:batches%(%)", function() for _ in pairs(loader) do break end end)
+    fails("loader:batches%(%)", function() for _ in loader do break end end)
+    fails("loader:batches%(%)", function() return loader[1] end)
+    assert.is_nil(loader.collate)
+    for _, one in ipairs { set, data.transformed(set, function(x) return x end), data.subset(set, { 1 }) } do
+      fails("dataset.get%(i%)", function() for _ in ipairs(one) do break end end)
+      fails("dataset.get%(i%)", function() for _ in pairs(one) do break end end)
+      fails("dataset.get%(i%)", function() for _ in one do break end end)
+      fails("dataset.get%(i%)", function() return one[1] end)
+      assert.is_nil(one.classes)
+    end
+  end)
+
   it("batches in order, the last one smaller or dropped", function()
     local loader = data.loader(numbers(5), { batch_size = 2 })
     assert.equal(3, #loader)

@@ -37,8 +37,15 @@ local function check_position(i, n)
   end
 end
 
+local function refuse()
+  blame "a dataset is no list: write dataset.get(i) for its item i, and for x, y in data.loader(dataset):batches() do to go through it"
+end
+
 local metatable = {
+  __index = function(_, key) return type(key) == "number" and refuse() or nil end,
   __len = function(self) return self.n end,
+  __pairs = refuse,
+  __call = refuse,
   __tostring = function(self) return ("dataset of %d items"):format(self.n) end,
 }
 
@@ -210,8 +217,11 @@ local function transformed(dataset, transform, opts)
   end
   local set = new(dataset.n, function(i, epoch) return change(i, epoch, dataset.get(i, epoch)) end)
   return setmetatable(set, {
-    __index = function(_, name) return name ~= "batch" and dataset[name] or nil end, -- classes, targets …
-    __len = metatable.__len, __tostring = metatable.__tostring,
+    __index = function(_, name) -- classes, targets …
+      if type(name) == "number" then refuse() end
+      return name ~= "batch" and dataset[name] or nil
+    end,
+    __len = metatable.__len, __pairs = refuse, __call = refuse, __tostring = metatable.__tostring,
   })
 end
 

@@ -14,6 +14,13 @@ local dataset_module = require "optlua.data.dataset"
 local Loader = {}
 Loader.__index = Loader
 
+local function refuse()
+  blame "a loader is no list and no iterator: write for x, y in loader:batches() do"
+end
+
+Loader.__pairs, Loader.__call = refuse, refuse
+setmetatable(Loader, { __index = function(_, key) return type(key) == "number" and refuse() or nil end })
+
 local function check_items(items)
   if type(items) ~= "table" or type(items[1]) ~= "table" then
     blame("collate: a list of items expected, each a list of values")

@@ -23,7 +23,7 @@ function windows.dataset(count, opts, read)
   local context, stride = opts.context, opts.stride
   local function batch(positions)
     local tokens = read(positions * stride, context + 1) -- (B,T+1)
-    return tokens:narrow(2, 1, context), tokens:narrow(2, 2, context)
+    return tokens:narrow(2, 1, context):contiguous(), tokens:narrow(2, 2, context):contiguous()
   end
   local function get(i)
     local x, y = batch(require("optlua").tensor({ i - 1 }, "int64"))
