@@ -150,7 +150,8 @@ describe("a tensor", function()
 
   it("raises Lua's own clear errors for other operators", function()
     local a = tensor { 1 }
-    fails("attempt to concatenate a tensor value", function() return a .. "x" end)
+    fails("t:item%(%) is its number, tostring%(t%) its text", function() return a .. "x" end)
+    fails("t:item%(%) is its number", function() return "loss " .. a end)
     fails("attempt to call a tensor value", function() return a() end)
     fails("attempt to perform bitwise operation on a tensor value", function() return a ~ a end)
   end)
@@ -159,6 +160,28 @@ describe("a tensor", function()
     fails("0 dimensions has no length", function() return #tensor(1) end)
     fails("0 dimensions has none", function() return tensor(1):size(1) end)
     assert.are.same({}, tensor(1):size())
+  end)
+
+  it("hands out its sizes as a list that prints as a shape", function()
+    local x = tensor { { 1, 2, 3 }, { 4, 5, 6 } }
+    assert.are.equal("(2, 3) (2, 3) (3, 1) ()", ("%s %s %s %s"):format(x.shape, x:size(), x:stride(), tensor(1).shape))
+    assert.are.equal("2x3", table.concat(x.shape, "x"))
+    assert.are.same({ 2, 3 }, x.shape)
+    assert.are.equal(2, #x.shape)
+    assert.is_false(getmetatable(x.shape))
+  end)
+
+  it("says what stands for a name of PyTorch's", function()
+    local x = tensor { 1 }
+    for name, wanted in pairs { float = ':to "float32"', long = ':to "int64"', tolist = "totable", half = "bfloat16", cuda = "CPU",
+      device = "CPU", numpy = "totable" } do
+      fails('unknown field "' .. name .. '"; here: .*' .. wanted, function() return x[name] end)
+    end
+    fails("optlua.einsum does not exist; here: matmul", function() return optlua.einsum end)
+    fails("optim.LBFGS does not exist; here: a rule sees one gradient", function() return optlua.optim.LBFGS end)
+    fails("optim.adamw does not exist %(did you mean AdamW%?%)", function() return optlua.optim.adamw end)
+    fails("data.DataLoader does not exist; here: data.loader", function() return optlua.data.DataLoader end)
+    fails("transforms.ToTensor does not exist; here: ToFloat", function() return optlua.data.transforms.ToTensor end)
   end)
 
   it("names an unknown field", function()

@@ -27,8 +27,7 @@ return setmetatable(optlua, {
     if not module then return nil end
     if not exists(module) then
       local options = require "optlua.options"
-      local near = options.nearest(name, options.names(self))
-      blame(("optlua.%s does not exist%s"):format(name, near and (" (did you mean %s?)"):format(near) or ""))
+      blame(options.missing("optlua", name, options.names(self)))
     end
     local value = require(module)
     rawset(self, name, value)

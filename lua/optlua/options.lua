@@ -72,6 +72,17 @@ function options.unknown(kind, name, legal)
   return ("unknown %s %s%s; %s"):format(kind, quote(name), hint, list)
 end
 
+--- Says that a module has no such name, and what stands for it where it is PyTorch's, or which is nearest.
+---@param what string the module's name
+---@param name string
+---@param names string[] those that there are
+---@return string
+function options.missing(what, name, names)
+  local instead, near = core.hidden.porting(name), options.nearest(name, names)
+  local hint = instead and "; here: " .. instead or near and (" (did you mean %s?)"):format(near) or ""
+  return ("%s.%s does not exist%s"):format(what, name, hint)
+end
+
 --- Lets the reading of a name that a module lacks raise, naming the nearest.
 ---@param what string the module's name, for the message
 ---@param module table
@@ -80,8 +91,7 @@ function options.strict(what, module)
   return setmetatable(module, {
     __index = function(_, name)
       if type(name) ~= "string" or name:find "^_" then return nil end
-      local near = options.nearest(name, options.names(module))
-      blame(("%s.%s does not exist%s"):format(what, name, near and (" (did you mean %s?)"):format(near) or ""))
+      blame(options.missing(what, name, options.names(module)))
     end,
   })
 end

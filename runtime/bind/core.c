@@ -19,9 +19,13 @@
 /* Fills the metatable of tensors; the methods are at index `methods`. */
 static void open_metatable(lua_State *L, int methods) {
   static const luaL_Reg events[] = {
-    { "__newindex", ol_tensor_newindex }, { "__len", ol_tensor_len },
-    { "__lt", ol_tensor_less },           { "__le", ol_tensor_less_equal },
-    { "__tostring", ol_tensor_tostring }, { NULL, NULL },
+    { "__newindex", ol_tensor_newindex },
+    { "__len", ol_tensor_len },
+    { "__lt", ol_tensor_less },
+    { "__le", ol_tensor_less_equal },
+    { "__tostring", ol_tensor_tostring },
+    { "__concat", ol_tensor_concat },
+    { NULL, NULL },
   };
   ol_push_tensor_metatable(L);
   luaL_setfuncs(L, events, 0);

@@ -5,6 +5,7 @@
 #include "bind/convert.h"
 #include "bind/error.h"
 #include "bind/native.h"
+#include "bind/sizes.h"
 #include "bind/tensor.h"
 #include "ops/compare.h"
 
@@ -22,21 +23,13 @@ static int dim(lua_State *L) {
   return 1;
 }
 
-static void push_list(lua_State *L, const int64_t *list, int count) {
-  lua_createtable(L, count, 0);
-  for (int i = 0; i < count; i++) {
-    lua_pushinteger(L, list[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* All of list, or the entry that the second argument names. */
 static int one_or_all(lua_State *L, const ol_args *args, const int64_t *list) {
   const ol_tensor *x = args->call.arg[0].tensor;
   ol_error error;
   int at;
   if (!args->call.arg[1].given) {
-    push_list(L, list, x->shape.ndim);
+    ol_push_sizes(L, list, x->shape.ndim);
     return 1;
   }
   if (x->shape.ndim == 0)

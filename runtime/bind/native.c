@@ -25,6 +25,7 @@
   X(image)                                                                                         \
   X(tokens)                                                                                        \
   X(error)                                                                                         \
+  X(porting)                                                                                       \
   X(host)
 
 #define DECLARE(name) extern const ol_natives ol_##name##_natives;

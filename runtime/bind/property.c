@@ -8,6 +8,8 @@
 #include "bind/call.h"
 #include "bind/error.h"
 #include "bind/index.h"
+#include "bind/porting.h"
+#include "bind/sizes.h"
 #include "bind/tensor.h"
 #include "ops/registry.h"
 
@@ -18,11 +20,7 @@ typedef struct property {
 } property;
 
 static void get_shape(lua_State *L, ol_tensor *self) {
-  lua_createtable(L, self->shape.ndim, 0);
-  for (int d = 0; d < self->shape.ndim; d++) {
-    lua_pushinteger(L, self->shape.size[d]);
-    lua_rawseti(L, -2, d + 1);
-  }
+  ol_push_sizes(L, self->shape.size, self->shape.ndim);
 }
 
 static void get_ndim(lua_State *L, ol_tensor *self) { lua_pushinteger(L, self->shape.ndim); }
@@ -101,8 +99,11 @@ void ol_push_tensor_names(lua_State *L, int methods) {
   lua_setmetatable(L, -2);
 }
 
-/* Lists the names of properties and methods for the message. */
+/* Says what stands here for a name of PyTorch's, or which name of properties and methods is
+ * nearest. */
 _Noreturn static void fail_name(lua_State *L, const char *name) {
+  const char *instead = ol_porting(name);
+  if (instead) ol_throw(L, "tensor: unknown field \"%s\"; here: %s", name, instead);
   const char *names[COUNT + 400];
   int count = COUNT;
   for (int i = 0; i < COUNT; i++) names[i] = properties[i].name;
@@ -147,6 +148,10 @@ int ol_tensor_len(lua_State *L) {
   if (self->shape.ndim == 0) return ol_throw(L, "a tensor of 0 dimensions has no length");
   lua_pushinteger(L, self->shape.size[0]);
   return 1;
+}
+
+int ol_tensor_concat(lua_State *L) {
+  return ol_throw(L, "a tensor is no text: t:item() is its number, tostring(t) its text");
 }
 
 int ol_tensor_less(lua_State *L) {

@@ -11,6 +11,7 @@ void ol_push_tensor_names(lua_State *L, int methods);
 int ol_tensor_index(lua_State *L); /* upvalue 1: the table of methods */
 int ol_tensor_newindex(lua_State *L);
 int ol_tensor_len(lua_State *L);
+int ol_tensor_concat(lua_State *L);
 int ol_tensor_less(lua_State *L);
 int ol_tensor_less_equal(lua_State *L);
 

@@ -9,6 +9,7 @@ local clip_grad_norm_ = require "optlua.optim.clip"
 local Container = require "optlua.optim.container"
 local definition = require "optlua.optim.class"
 local Optimizer = require "optlua.optim.optimizer"
+local options = require "optlua.options"
 local groups = require "optlua.optim.groups"
 local params = require "optlua.optim.params"
 local scheduler = require "optlua.optim.scheduler"
@@ -118,4 +119,12 @@ optim.get = optim.resolve
 ---@return string[]
 function optim.list(glob) return classes.names(glob) end
 
-return setmetatable(optim, { __index = function(_, name) return classes.builtin(name) end })
+return setmetatable(optim, {
+  __index = function(_, name)
+    if type(name) ~= "string" or name:find "^_" then return nil end
+    local class = classes.builtin(name)
+    if class then return class end
+    local names = options.names(optim)
+    blame(options.missing("optim", name, table.move(classes.names(), 1, #classes.names(), #names + 1, names)))
+  end,
+})
