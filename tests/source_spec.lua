@@ -30,6 +30,14 @@ describe("the library", function()
     assert.equal("", table.concat(found, "\n"))
   end)
 
+  it("reads and writes text with optlua.files", function()
+    local found = {}
+    each({ ["files.lua"] = true, ["spec/log.lua"] = true }, function(path, text) -- a log is appended to
+      if text:find "io%.open" or text:find "io%.lines" then found[#found + 1] = path end
+    end)
+    assert.equal("", table.concat(found, "\n"))
+  end)
+
   it("writes shapes with optlua.shape, and asks it for sizes of dtypes", function()
     local found = {}
     each({ ["shape.lua"] = true }, function(path, text)

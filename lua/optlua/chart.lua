@@ -1,5 +1,6 @@
 --- chart: curves as text for the terminal, and as SVG files.
 local blame = require "optlua.blame"
+local files = require "optlua.files"
 
 local chart = {}
 
@@ -157,11 +158,8 @@ end
 ---@return string # the text
 function chart.draw(lines, opts)
   if opts.path then
-    local file, problem = io.open(opts.path, "w")
-    if not file then blame("the chart cannot be written: " .. problem) end
-    local written, why = file:write(chart.svg(lines))
-    local closed, why_closed = file:close()
-    if not (written and closed) then blame("the chart cannot be written: " .. (why or why_closed)) end
+    local written, problem = files.write(opts.path, chart.svg(lines))
+    if not written then blame("the chart: " .. problem) end
   end
   return chart.text(lines, opts.width, opts.height)
 end

@@ -4,6 +4,7 @@
 -- `doc.print "AdamW"` is `help "AdamW"` at the prompt and `optlua --doc AdamW` in a shell;
 -- scripts/dev/docs.lua writes all entries as pages.
 local core = require "optlua.core"
+local files = require "optlua.files"
 local options = require "optlua.options"
 local topics = require "optlua.topics"
 
@@ -113,15 +114,7 @@ end
 local sources = {} -- lines of files, by name
 
 local function lines_of(path)
-  if not sources[path] then
-    local lines = {}
-    local file = io.open(path)
-    if file then
-      for line in file:lines() do lines[#lines + 1] = line end
-      file:close()
-    end
-    sources[path] = lines
-  end
+  sources[path] = sources[path] or files.lines(path)
   return sources[path]
 end
 

@@ -1,5 +1,6 @@
 --- topics: entries of the documentation that are about whole parts of the library (`help "optim"`), and about the
 --- kinds of schedules.
+local files = require "optlua.files"
 local options = require "optlua.options"
 
 local topics = {}
@@ -11,7 +12,7 @@ local parts = { "data", "datasets", "distributions", "losses", "metrics", "model
 local function header(part)
   local path = package.searchpath("optlua." .. part, package.path)
   local text = {}
-  for line in path and io.lines(path) or function() end do
+  for _, line in ipairs(path and files.lines(path) or {}) do
     local words = line:match "^%-%-+ ?(.*)"
     if not words then break end
     text[#text + 1] = words

@@ -3,6 +3,7 @@
 --   weights.safetensors    parameters and buffers of the model, by full name
 --   optimizer.safetensors  tensors of the optimizer's state_dict, in their own types
 --   run.json               format, sizes and checksums of the files, and everything that is no tensor
+local files = require "optlua.files"
 local host = require("optlua.core").hidden
 local optlua = require "optlua"
 local blame = require "optlua.blame"
@@ -48,12 +49,12 @@ local function check_parts(what, given)
 end
 
 local function facts_of(path, names)
-  local files = {}
+  local facts = {}
   for _, name in ipairs(names) do
     local crc, size = host.checksum(path .. "/" .. name)
-    files[name] = { crc32 = crc, bytes = size }
+    facts[name] = { crc32 = crc, bytes = size }
   end
-  return files
+  return facts
 end
 
 --- Saves a run in a folder, whole or not at all: until the new one is complete, and on the disk, the old one of that name stays.
@@ -94,14 +95,6 @@ end
 
 -- Reading --------------------------------------------------------------------------------------------------
 
-local function read_text(path)
-  local file, problem = io.open(path, "rb")
-  if not file then return nil, problem end
-  local text = file:read "a"
-  file:close()
-  return text
-end
-
 -- Brings a record to the format of now.
 local function upgrade(saved, path)
   local format = saved.format
@@ -118,7 +111,7 @@ end
 ---@return table? saved
 ---@return string? problem
 function checkpoint.read(path)
-  local text, problem = read_text(path .. "/run.json")
+  local text, problem = files.read(path .. "/run.json")
   if not text then return nil, problem end
   local saved
   saved, problem = record.decode(text)
@@ -225,7 +218,7 @@ function checkpoint.list(path)
   local found = {}
   for _, entry in ipairs(ok and entries or {}) do
     local place = path .. "/" .. entry.name
-    if entry.is_folder and not folder.is_temporary(entry.name) and read_text(place .. "/run.json") then found[#found + 1] = place end
+    if entry.is_folder and not folder.is_temporary(entry.name) and files.exists(place .. "/run.json") then found[#found + 1] = place end
   end
   return found
 end

@@ -1,4 +1,5 @@
 --- file: config files: Lua data, JSON, YAML.
+local files = require "optlua.files"
 local text = require "optlua.config.text"
 
 local file = {}
@@ -75,11 +76,8 @@ local readers = { lua = from_lua, json = text.json, yaml = from_yaml, yml = from
 function file.read(path)
   local reader = readers[path:match "%.(%a+)$"]
   if not reader then return nil, ("%s: a config ends with .lua, .json, .yaml or .yml"):format(path) end
-  local handle, problem = io.open(path, "rb")
-  if not handle then return nil, problem end
-  local source = handle:read "a"
-  handle:close()
-  if not source then return nil, ("%s: cannot be read"):format(path) end
+  local source, problem = files.read(path)
+  if not source then return nil, problem end
   local value
   value, problem = reader(source, path)
   if problem then return nil, problem:find(path, 1, true) and problem or ("%s: %s"):format(path, problem) end

@@ -1,6 +1,7 @@
 --- mnist: MNIST and what is kept in the same four files, Fashion-MNIST.
 local host = require("optlua.core").hidden
 local blame = require "optlua.blame"
+local files = require "optlua.files"
 local options = require "optlua.options"
 local dataset = require "optlua.data.dataset"
 local shape_text = require("optlua.shape").text
@@ -11,18 +12,13 @@ local shape_text = require("optlua.shape").text
 ---@return optlua.Tensor
 local function idx(path) return host.idx_read(path) end
 
-local function exists(path)
-  local file = io.open(path, "rb")
-  return file ~= nil and file:close()
-end
-
 --- Where a file lies: in root or where torchvision puts it, gzipped or plain.
 local function find(what, root, folder, name)
   local tried = {}
   for _, place in ipairs { root, ("%s/%s/raw"):format(root, folder) } do
     for _, ending in ipairs { "", ".gz" } do
       local path = ("%s/%s%s"):format(place, name, ending)
-      if exists(path) then return path end
+      if files.exists(path) then return path end
       tried[#tried + 1] = path
     end
   end

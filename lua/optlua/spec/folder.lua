@@ -1,17 +1,12 @@
 --- folder: the folder of a run: its config, copies of its scripts, what it ran on.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local files = require "optlua.files"
 local host = require("optlua.core").hidden
 
 local folders = require "optlua.checkpoint.folder"
 
 local folder = {}
-
-local function exists(path)
-  local file = io.open(path, "r")
-  if file then file:close() end
-  return file ~= nil
-end
 
 --- Makes a folder and those above it.
 ---@param path string
@@ -25,7 +20,7 @@ end
 --- Whether a folder holds a run.
 ---@param path string
 ---@return boolean
-function folder.is_used(path) return exists(path .. "/config.lua") end
+function folder.is_used(path) return files.exists(path .. "/config.lua") end
 
 --- A folder that is not there yet: runs/NAME, or runs/NAME-2 …
 ---@param name string
@@ -34,7 +29,7 @@ function folder.choose(name)
   local base = "runs/" .. name:gsub("[^%w_.-]", "_")
   local path, k = base, 1
   folder.make "runs"
-  while exists(path .. "/config.lua") or not folder.make(path) do
+  while files.exists(path .. "/config.lua") or not folder.make(path) do
     k = k + 1
     path = base .. "-" .. k
   end
@@ -47,7 +42,7 @@ end
 function folder.last(name)
   local base, k, last = "runs/" .. name:gsub("[^%w_.-]", "_"), 1, nil
   local path = base
-  while exists(path .. "/config.lua") do
+  while files.exists(path .. "/config.lua") do
     k, last = k + 1, path
     path = base .. "-" .. k
   end
@@ -56,16 +51,8 @@ end
 
 -- Writes a file, whole or not at all; what is wrong with it goes to complain(path, problem).
 local function write(path, text, complain)
-  local written, problem = pcall(host.write_file, path, text)
-  if not written then complain(path, (tostring(problem):gsub("^[^:]+:%d+: ", ""))) end
-end
-
-local function read(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read "a"
-  file:close()
-  return text
+  local written, problem = files.write(path, text)
+  if not written then complain(path, problem) end
 end
 
 -- The scripts of the run: the main one, and modules that lie in its folder; where each is, and its name from there.
@@ -85,7 +72,7 @@ end
 -- Copies the scripts of the run into a folder of their own.
 local function copy_scripts(path, complain)
   for _, script in ipairs(scripts()) do
-    local text, copy = read(script[1]), path .. "/" .. script[2]
+    local text, copy = files.read(script[1]), path .. "/" .. script[2]
     local made, problem = pcall(folder.make, copy:match "^(.*)/")
     if not made then return complain(path, problem) end
     if text then write(copy, text, complain) end

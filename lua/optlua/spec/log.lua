@@ -1,6 +1,7 @@
 --- log: the records of a run, one a step: JSON lines, CSV, and event files for TensorBoard.
 --
 -- Each record goes out at once. A file that cannot be written is said once, and the run goes on; `failed` then tells.
+local files = require "optlua.files"
 local host = require("optlua.core").hidden
 local json_encode = host.json_encode
 
@@ -59,9 +60,7 @@ end
 
 -- The columns that a file has already; nil: none yet, or quoted ones.
 local function columns_in(path)
-  local file = io.open(path, "r")
-  local head = file and file:read(65536) -- not by lines: a device may have none
-  if file then file:close() end
+  local head = files.read(path, 65536) -- not by lines: a device may have none
   head = head and head:match "^([^\n]*)\n"
   if not head or head:find '"' or not head:find "^step" then return nil end
   local columns = {}
@@ -161,13 +160,12 @@ end
 ---@param step integer
 local function drop_later(folder, step)
   for name, pattern in pairs { ["log.jsonl"] = '"step":(%d+)', ["log.csv"] = "^(%d+)," } do
-    local file, kept, dropped = io.open(folder .. "/" .. name, "rb"), {}, false
-    for line in (file and file:read "a" or ""):gmatch "[^\n]*\n" do
+    local path, kept, dropped = folder .. "/" .. name, {}, false
+    for line in (files.read(path) or ""):gmatch "[^\n]*\n" do
       local at = tonumber((line:match(pattern)))
       if at and at > step then dropped = true else kept[#kept + 1] = line end
     end
-    if file then file:close() end
-    if dropped then host.write_file(folder .. "/" .. name, table.concat(kept)) end
+    if dropped then host.write_file(path, table.concat(kept)) end
   end
 end
 

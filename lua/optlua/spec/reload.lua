@@ -7,6 +7,7 @@ local build = require "optlua.spec.build"
 local classes = require "optlua.optim.classes"
 local command = require "optlua.config.command"
 local curve = require "optlua.schedule.curve"
+local files = require "optlua.files"
 local hyper = require "optlua.optim.hyper"
 local options = require "optlua.options"
 local optim = require "optlua.optim"
@@ -237,11 +238,7 @@ end
 -- The contents of the files, to notice changes.
 local function contents(paths)
   local list = {}
-  for i, path in ipairs(paths) do
-    local file = io.open(path, "rb")
-    list[i] = file and file:read "a" or ""
-    if file then file:close() end
-  end
+  for i, path in ipairs(paths) do list[i] = files.read(path) or "" end
   return table.concat(list, "\0")
 end
 

@@ -2,6 +2,7 @@
 --
 --   self.a, self.b = x, y      Lua assigns from right to left: the members would be named in the wrong order
 --   if s.x / s.x == 0 / p == g  in an update rule: a symbol is always true and equal only to itself
+local files = require "optlua.files"
 local lexer = require "optlua.tools.lexer"
 
 local check = {}
@@ -242,11 +243,9 @@ end
 
 -- The source of a file; its first line may name the interpreter.
 local function read(path)
-  local file, problem = io.open(path, "rb")
-  local source = file and file:read "a"
-  if file then file:close() end
+  local source, problem = files.read(path)
   if not source then
-    io.stderr:write("optlua check: ", problem or path .. ": cannot be read", "\n")
+    io.stderr:write("optlua check: ", problem, "\n")
     os.exit(2, true)
   end
   return (source:gsub("^#[^\n]*", ""))

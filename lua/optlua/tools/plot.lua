@@ -1,5 +1,6 @@
 --- plot: `optlua plot RUN... [--of NAME] [--out FILE.svg]`: curves of the logs of runs.
 local chart = require "optlua.chart"
+local files = require "optlua.files"
 local options = require "optlua.options"
 local decode = require("optlua.core").hidden.json_decode
 
@@ -12,10 +13,8 @@ end
 
 -- Calls visit(record, line number) for each record of a log. The last line of a run that goes on may be half written.
 local function each_record(path, visit)
-  local file, problem = io.open(path, "rb")
-  local text = file and file:read "a"
-  if not text then fail(problem or path .. ": cannot be read") end
-  file:close()
+  local text, problem = files.read(path)
+  if not text then fail(problem) end
   local number = 0
   for line, ended in text:gmatch "([^\n]+)(\n?)" do
     number = number + 1

@@ -1,0 +1,48 @@
+--- files: text files: whether there is one, what is in it, writing one.
+local host = require("optlua.core").hidden
+
+local files = {}
+
+--- Whether a file can be opened for reading.
+---@param path string
+---@return boolean
+function files.exists(path)
+  local file = io.open(path, "rb")
+  return file ~= nil and file:close() == true
+end
+
+--- Reads a file as it is, without changing ends of lines.
+---@param path string
+---@param most? integer reads so many bytes at most
+---@return string? text
+---@return string? problem names the path
+function files.read(path, most)
+  local file, problem = io.open(path, "rb")
+  if not file then return nil, problem end
+  local text, why = file:read(most or "a")
+  file:close()
+  if not text and why then return nil, ("%s: %s"):format(path, why) end
+  return text or ""
+end
+
+--- The lines of a file; none where it cannot be read.
+---@param path string
+---@return string[]
+function files.lines(path)
+  local lines = {}
+  for line in (files.read(path) or ""):gmatch "([^\n]*)\n?" do lines[#lines + 1] = line end
+  return lines
+end
+
+--- Writes a file, whole or not at all.
+---@param path string
+---@param text string
+---@return boolean? written
+---@return string? problem names the path
+function files.write(path, text)
+  local written, problem = pcall(host.write_file, path, text)
+  if not written then return nil, (tostring(problem):gsub("^[^:]+:%d+: ", "")) end
+  return true
+end
+
+return files
