@@ -34,15 +34,26 @@ function files.lines(path)
   return lines
 end
 
---- Writes a file, whole or not at all.
+-- Writes into what is no regular file, such as /dev/stdout, which takes text as it comes.
+local function write_through(path, text)
+  local file, problem = io.open(path, "wb")
+  if not file then return nil, problem end
+  local written, why = file:write(text)
+  local closed, why_closed = file:close()
+  if written and closed then return true end
+  return nil, ("%s: %s"):format(path, why or why_closed)
+end
+
+--- Writes a file, whole or not at all; into devices and pipes as it comes.
 ---@param path string
 ---@param text string
 ---@return boolean? written
 ---@return string? problem names the path
 function files.write(path, text)
   local written, problem = pcall(host.write_file, path, text)
-  if not written then return nil, (tostring(problem):gsub("^[^:]+:%d+: ", "")) end
-  return true
+  if written then return true end
+  if tostring(problem):find "no regular file" then return write_through(path, text) end
+  return nil, (tostring(problem):gsub("^[^:]+:%d+: ", ""))
 end
 
 return files

@@ -113,20 +113,6 @@ function transforms.CenterCrop(size)
   end)
 end
 
---- An image with a margin of zeros.
-local function padded(image, margin)
-  if margin == 0 then return image end
-  local shape, places = image.shape, {}
-  for d = 1, image.ndim do places[d] = {} end
-  for d = image.ndim - 1, image.ndim do
-    places[d] = { margin + 1, margin + shape[d] }
-    shape[d] = shape[d] + 2 * margin
-  end
-  local larger = optlua.zeros(shape, { dtype = image.dtype })
-  larger[places] = image
-  return larger
-end
-
 --- A part of an image, at random.
 ---@param size integer|integer[] height and width, or one number for both
 ---@param opts? { padding?: integer } zeros around the image before; 0
@@ -135,8 +121,9 @@ function transforms.RandomCrop(size, opts)
   local height, width = check_size("RandomCrop", size)
   opts = options.check("transforms.RandomCrop", opts, { padding = { default = 0, min = 0, integer = true } })
   local text = ("{%d, %d}, padding=%d"):format(height, width, opts.padding)
+  local margins = { opts.padding, opts.padding, opts.padding, opts.padding }
   return new("RandomCrop", text, function(image, random)
-    image = padded(image, opts.padding)
+    if opts.padding > 0 then image = optlua.pad(image, margins) end
     local h, w = size_of(image)
     local top = random(0, math.max(h - height, 0))
     return cut("RandomCrop", image, top, random(0, math.max(w - width, 0)), height, width)

@@ -45,8 +45,20 @@ local function part_of(layer, name)
   return list
 end
 
---- Ends the computing of a weight: it becomes a parameter, with `value`; calls forget to drop its parts.
-local function settle(layer, name, value, requires_grad, forget)
+--- The value that a computed weight has while not training, when nothing of it moves.
+local function resting(layer, name)
+  local training = layer.training
+  rawset(layer, "training", false)
+  local ok, value = pcall(computed.get(layer, name), layer)
+  rawset(layer, "training", training)
+  if not ok then error(value, 0) end
+  return value:detach()
+end
+
+--- Ends the computing of a weight: it becomes a parameter, with the value that it has; calls forget to drop its
+--- parts.
+local function settle(layer, name, requires_grad, forget)
+  local value = resting(layer, name)
   computed.set(layer, name, nil)
   forget()
   layer[name] = module.Parameter(value, { requires_grad = requires_grad })
@@ -109,7 +121,7 @@ function weightnorm.remove_weight_norm(layer, name)
   if not module.is_module(layer) or not computed.get(layer, key) or not rawget(layer, g) then
     blame(("remove_weight_norm: %s.%s has no weight norm"):format(module.is_module(layer) and layer:type() or type(layer), key))
   end
-  settle(layer, key, layer[key]:detach(), layer[v].requires_grad, function()
+  settle(layer, key, layer[v].requires_grad, function()
     rawset(layer, g, nil)
     rawset(layer, v, nil)
   end)
@@ -214,11 +226,7 @@ function weightnorm.remove_spectral_norm(layer, name)
   if not module.is_module(layer) or not computed.get(layer, key) or not rawget(layer, key .. "_orig") then
     blame(("remove_spectral_norm: %s.%s has no spectral norm"):format(module.is_module(layer) and layer:type() or type(layer), key))
   end
-  local training = layer.training
-  rawset(layer, "training", false) -- no further step of the iteration
-  local value = layer[key]:detach()
-  rawset(layer, "training", training)
-  settle(layer, key, value, layer[key .. "_orig"].requires_grad, function()
+  settle(layer, key, layer[key .. "_orig"].requires_grad, function()
     for _, part in ipairs { "_orig", "_u", "_v" } do rawset(layer, key .. part, nil) end
   end)
   return layer
@@ -266,12 +274,8 @@ function weightnorm.parametrize.remove_parametrizations(layer, name)
     blame(("remove_parametrizations: %s.%s has no parametrization"):format(
       module.is_module(layer) and layer:type() or type(layer), tostring(name)))
   end
-  local training = layer.training
-  rawset(layer, "training", false)
-  local value = layer[name]:detach()
-  rawset(layer, "training", training)
   local requires_grad = (part.original or part.original1).requires_grad
-  settle(layer, name, value, requires_grad, function() drop_part(layer, name) end)
+  settle(layer, name, requires_grad, function() drop_part(layer, name) end)
   return layer
 end
 
