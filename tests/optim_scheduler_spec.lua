@@ -56,6 +56,26 @@ describe("an LR lambda", function()
     end
   end)
 
+  it("says once that step does nothing, where it is called for epochs", function()
+    local function said(opts, updates)
+      local stderr, lines = io.stderr, {}
+      io.stderr = { write = function(_, ...) lines[#lines + 1] = table.concat { ... } end } -- luacheck: ignore
+      local optimizer = make(0.1)
+      local scheduler = optim.lr_scheduler(optimizer, optlua.schedule.StepLR { step_size = 2 }, opts)
+      for _ = 1, 4 do
+        for _ = 1, updates do optimizer:step() end
+        scheduler:step()
+      end
+      io.stderr = stderr -- luacheck: ignore
+      return lines
+    end
+    local lines = said({}, 3)
+    assert.equal(1, #lines)
+    assert.matches('optim_scheduler_spec.lua:%d+: scheduler:step%(%) does nothing.*3 between two calls.*interval = "epoch"', lines[1])
+    assert.same({}, said({}, 1))
+    assert.same({}, said({ interval = "epoch" }, 3))
+  end)
+
   it("works on the base that is assigned meanwhile", function()
     local optimizer, p = make(1)
     optim.lr_scheduler(optimizer, function(step) return 2 ^ -step end)

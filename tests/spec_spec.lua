@@ -244,6 +244,19 @@ describe("what a spec replaces", function()
     assert.equal(0.05, result.state.optimizers.groups.default.lr)
   end)
 
+  it("makes sections that nothing reads then errors where they are changed, and no part of the help", function()
+    local spec = make { build_optimizers = function(parts) return optim.SGD(parts, { lr = 0.1 }) end }
+    fails("optimizer: nothing reads it, for the script's build_optimizers takes its place", function() spec:run { optimizer = { lr = 1 } } end)
+    fails("optimizer: nothing reads it", function() spec:run { optimizer = "Adam" } end)
+    assert.equal(8, spec:run({ optimizer = { class = "SGD", lr = 0.1 } }).steps)
+    assert.equal(8, spec:run({ optimizer = { nonfinite = "rollback" } }).steps)
+    local reads = make { build_optimizers = function(parts, cfg) return optim.SGD(parts, { lr = cfg.optimizer.lr }) end }
+    assert.equal(0.5, reads:run({ optimizer = { lr = 0.5 } }).state.optimizers.groups.default.lr)
+    local help = require "optlua.config.help"
+    assert.not_matches("optimizer.lr", help.text(spec:new_config(), "", {}), 1, true)
+    assert.matches("optimizer.lr", help.text(reads:new_config(), "", {}), 1, true)
+  end)
+
   it("may be the schedulers while the optimizers stay, and the reverse", function()
     local a = make { build_lr_schedulers = function(o) return optim.lr_scheduler(o, function(t) return t + 1 end) end }:run()
     assert.near(0.8, a.state.optimizers.groups.default.lr, 1e-12)

@@ -73,7 +73,7 @@ local function factory_arguments(kind, more)
   end
 end
 
-local interval = { default = "step", choices = { "step", "epoch" }, doc = "what the schedule counts; one that waits for a metric is told that of validation, or else the loss, after each epoch" }
+local interval = { default = "step", choices = { "step", "epoch" }, doc = "what the schedule counts: updates, or epochs; one that waits for a metric is told that of validation, or else the loss, after each epoch" }
 
 local kinds = {
   optimizer = optimizer_arguments,

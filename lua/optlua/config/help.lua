@@ -118,7 +118,8 @@ local function add_names(lines, config)
   local rows = {}
   local names = choice.names()
   for _, kind in ipairs(options.names(names)) do
-    if #names[kind] > 0 and (config.open or config.schema[kind] ~= nil) then
+    if #names[kind] > 0 and not (config.closed and config.closed[kind] and config.schema[kind] == nil) and not (config.unread and config.unread[kind])
+      and (config.open or config.schema[kind] ~= nil) then
       add_words(rows, ("--%s NAME"):format(kind), names[kind])
     end
   end
@@ -136,8 +137,11 @@ function help.text(config, usage, switches)
   add_unforeseen(config, choices)
   add_lines(lines, "switches:", switches)
   add_lines(lines, "values, with their defaults in brackets:", rows)
-  for _, item in ipairs(choices) do add_choice(lines, config.open, table.unpack(item)) end
-  add_groups(lines, choices.groups)
+  local unread = config.unread or {}
+  for _, item in ipairs(choices) do
+    if not unread[item[2][1]] then add_choice(lines, config.open, table.unpack(item)) end
+  end
+  if not unread.groups then add_groups(lines, choices.groups) end
   add_names(lines, config)
   return table.concat(lines, "\n")
 end

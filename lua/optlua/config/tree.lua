@@ -13,6 +13,7 @@ local text = require "optlua.config.text"
 ---@field values table the values as they stand
 ---@field notes string[] what was dropped or ignored, for the user
 ---@field closed table<string, string>? sections that are not read, and what takes their place
+---@field unread table<string, string>? those of the script's table that are not read, and what takes their place
 ---@field open boolean whether optimizer, groups … may be set though the script's table lacks them
 ---@field switches string[] other words of the command line, for messages
 local Config = {}
@@ -207,6 +208,11 @@ local standard = { data = true, groups = true, loss = true, lr_scheduler = true,
 -- Whether a section that the script's table lacks is read all the same.
 local function is_open(self, key) return self.open and standard[key] and not (self.closed and self.closed[key]) end
 
+-- Says that nothing reads a section.
+local function complain_unread(self, name, part)
+  self:complain("%s: nothing reads it, for the script's %s takes its place", name, part)
+end
+
 local function unknown_key(self, schema, path, source)
   local legal = {}
   for name in pairs(schema) do legal[name] = true end
@@ -218,9 +224,24 @@ local function unknown_key(self, schema, path, source)
   local names = options.names(legal)
   local parent = name_of(table.move(path, 1, #path - 1, 1, {}))
   if #path == 1 and self.closed and self.closed[path[1]] then
-    return self:complain("%s: nothing reads it, for the script's %s takes its place", path[1], self.closed[path[1]])
+    return complain_unread(self, path[1], self.closed[path[1]])
   end
   self:complain("%s%s", parent == "" and "" or parent .. ": ", options.unknown("option", path[#path], names))
+end
+
+-- Whether a value would change a section that nothing reads. (The loop reads optimizer.nonfinite.)
+local function changes_unread(self, path, value)
+  if not (self.unread and self.unread[path[1]]) or name_of(path) == "optimizer.nonfinite" then return false end
+  local now = self.values
+  for _, key in ipairs(path) do now = type(now) == "table" and rawget(now, key) or nil end
+  local given = #path == 1 and choice.kind(path) and value ~= text.null and value ~= false and choice.normalise(value) or value
+  if is_section(given) and is_section(now) then
+    for key, item in pairs(given) do
+      if changes_unread(self, append(path, key), item) then return true end
+    end
+    return false
+  end
+  return text.write(given) ~= text.write(now == nil and text.null or now)
 end
 
 -- Walks to the place of a path and sets it there.
@@ -254,7 +275,10 @@ end
 ---@param value any config.null deletes
 ---@param source string where it comes from
 ---@param raw? string the word of the command line that it was read from
-function Config:set(path, value, source, raw) set(self, self.schema, self.values, path, 1, value, source, raw) end
+function Config:set(path, value, source, raw)
+  if changes_unread(self, path, value) then return complain_unread(self, path[1], self.unread[path[1]]) end
+  set(self, self.schema, self.values, path, 1, value, source, raw)
+end
 
 --- Sets the values of a table.
 ---@param given table

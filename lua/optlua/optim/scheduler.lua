@@ -173,6 +173,9 @@ end
 --- last update used (before the first one, and after an assignment, the one that the next will use);
 --- assigning to it sets the base, and the factor applies to the base. A schedule for a group that has one
 --- takes its place: `function() return 1 end` gives the base back.
+---
+--- PyTorch's schedules count calls of scheduler.step(), most often epochs; here they count updates: a StepLR that is to go down
+--- each 30 epochs has step_size = 30 * #loader, or is made with { interval = "epoch" } and scheduler:step() after each epoch.
 ---@param optimizer optlua.optim.Optimizer
 ---@param schedule function|table
 ---@param opts? { interval?: "step"|"epoch" } epoch: the schedule counts calls of scheduler:step(), not updates
@@ -215,11 +218,24 @@ local function source_of(given)
   return given.source or (given.advance or given.memory) and given or nil
 end
 
+-- Says once that calls do nothing, where they come less often than updates: they are meant for epochs then.
+local function note_idle(self)
+  local updates, before = self.optimizer._clock.updates, self.seen
+  self.seen = updates
+  if self.warned or self:needs_step() or not before or updates - before < 2 then return end
+  self.warned = true
+  local _, line = pcall(blame, ("scheduler:step() does nothing: schedules count updates, here %d between two calls, by themselves; "
+    .. 'one that is to count calls is made with { interval = "epoch" }'):format(updates - before))
+  io.stderr:write("optlua: ", line, "\n")
+end
+
 --- Counts an epoch for schedules that were made with interval = "epoch", and hands a metric to those that
---- need one (ReduceLROnPlateau). Others follow the updates by themselves: for them this does nothing.
+--- need one (ReduceLROnPlateau). Others follow the updates by themselves: for them this does nothing, which is said once on
+--- stderr where it is not called after each update.
 ---@param metric? number
 function Scheduler:step(metric)
   local done = {}
+  note_idle(self)
   for _, item in ipairs(self.entries) do
     local source = source_of(item.entry.given)
     if source and source.advance and not done[source] then
@@ -229,6 +245,10 @@ function Scheduler:step(metric)
   end
   self.steps = self.steps + 1
 end
+
+--- Whether calls of step move something: schedules count them, or wait for a metric.
+---@return boolean
+function Scheduler:needs_step() return self.interval == "epoch" or self:mode() ~= nil end
 
 --- Which metrics are better for a schedule that needs one: "min" or "max"; nil where none does.
 ---@return string?

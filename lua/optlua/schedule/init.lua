@@ -2,7 +2,8 @@
 --
 -- A schedule is a pure function of the number of committed updates. `schedule.NAME { arguments }` makes one:
 -- those of this library in short.lua, PyTorch's in torch.lua, and those that scripts register. They are
--- given to optim.lr_scheduler and optim.scheduler, and can be chosen by name in a config.
+-- given to optim.lr_scheduler and optim.scheduler, and can be chosen by name in a config. PyTorch's count
+-- updates too, not epochs, unless they are made with interval = "epoch".
 local factory = require "optlua.factory"
 local options = require "optlua.options"
 local blame = require "optlua.blame"

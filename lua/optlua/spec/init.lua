@@ -202,11 +202,26 @@ local function closed_sections(self)
   return closed
 end
 
+-- Where `cfg` stands among the arguments of a part.
+local cfg_at = { build_data = 1, build_loss = 1, build_lr_schedulers = 2, build_model = 1, build_optimizers = 2 }
+
+-- Of the closed sections those that the script's function cannot read either: it takes no config, or calls it _.
+local function unread_sections(closed, parts)
+  local unread = {}
+  for section, part in pairs(closed) do
+    local fn = parts[part][1]
+    local name = debug.getlocal(fn, cfg_at[part])
+    if name == nil or name:find "^_" then unread[section] = part end
+  end
+  return unread
+end
+
 --- Its config, to be changed and then finished.
 ---@return optlua.Config
 function Spec:new_config()
   local config = Config.new(self.config, base_config)
   config.open, config.closed = true, closed_sections(self)
+  config.unread = unread_sections(config.closed, self._parts)
   return config
 end
 

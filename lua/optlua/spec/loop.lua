@@ -281,7 +281,7 @@ local function step_schedulers(state)
   local list = state.lr_schedulers or {}
   if type(list.step) == "function" then list = { list } end
   for _, scheduler in pairs(list) do
-    if scheduler.get_last_lr then scheduler:step(metric_for(state, scheduler:mode())) end
+    if scheduler.get_last_lr and scheduler:needs_step() then scheduler:step(metric_for(state, scheduler:mode())) end
   end
 end
 
