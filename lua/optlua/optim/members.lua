@@ -3,18 +3,10 @@
 -- They step first, on a snapshot of their parameters and states, which comes back when anything after it fails: a step of the
 -- container stays a transaction. Their gradients are looked at where those of the groups are; they are not clipped.
 local core = require("optlua.core").hidden.optim
+local copy = require "optlua.snapshot"
 local optlua = require "optlua"
 
 local members = {}
-
--- A copy of a state, tensors included.
-local function copy(value)
-  if optlua.is_tensor(value) then return value:detach():clone() end
-  if type(value) ~= "table" then return value end
-  local result = {}
-  for key, item in pairs(value) do result[key] = copy(item) end
-  return result
-end
 
 local function tensors_of(self)
   local list, names = {}, {}

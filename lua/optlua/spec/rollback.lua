@@ -3,18 +3,10 @@
 -- Weights, buffers, states, schedules, what is frozen and the generator go back, and with them the count of updates; the data
 -- go on, so that the batches that did the harm are not met again at once.
 local optlua = require "optlua"
+local copy = require "optlua.snapshot"
 local keeper = require "optlua.spec.keeper"
 
 local rollback = {}
-
--- A state with tensors of its own.
-local function copy(value)
-  if optlua.is_tensor(value) then return value:detach():clone() end
-  if type(value) ~= "table" then return value end
-  local result = {}
-  for key, item in pairs(value) do result[key] = copy(item) end
-  return result
-end
 
 local function wanting(model)
   local list = {}
