@@ -5,8 +5,14 @@ local options = require "optlua.options"
 
 local topics = {}
 
--- The parts of the library, with the name of the file whose first comment explains each.
-local parts = { "data", "datasets", "distributions", "losses", "metrics", "models", "nn", "optim", "optim.groups", "schedule", "testing" }
+-- The parts of the library, named as the file whose first comment explains each.
+local parts = {
+  { name = "data", page = "data" }, { name = "datasets", page = "library" },
+  { name = "distributions", page = "library" }, { name = "losses", page = "library" },
+  { name = "metrics", page = "metrics" }, { name = "models", page = "library" }, { name = "nn", page = "nn" },
+  { name = "optim", page = "optim" }, { name = "optim.groups", page = "optim" },
+  { name = "schedule", page = "schedule" }, { name = "testing", page = "library" },
+}
 
 -- The comment that begins a file, without its name.
 local function header(part)
@@ -60,11 +66,10 @@ end
 ---@param entries optlua.doc.Entry[] the names are taken from them
 function topics.add_parts(entries)
   for _, part in ipairs(parts) do
-    local page = part:match "^%a+"
+    local name = "optlua." .. part.name
     entries[#entries + 1] = {
-      name = "optlua." .. part, page = (page == "testing" or page:find "s$" and page ~= "metrics") and "library" or page,
-      signature = "optlua." .. part,
-      text = capital(header(part)) .. "\n\nNames in it:\n" .. wrapped(names_in(entries, part)),
+      name = name, page = part.page, signature = name,
+      text = capital(header(part.name)) .. "\n\nNames in it:\n" .. wrapped(names_in(entries, part.name)),
     }
   end
 end

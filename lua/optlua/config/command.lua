@@ -20,12 +20,57 @@ local function split(name)
   return path
 end
 
+-- Reading: the words, the place of the one that is read, and what came out so far.
+---@class optlua.config.Reading
+---@field words string[]
+---@field at integer
+---@field config optlua.Config
+---@field given table<string, any>
+---@field problems string[]
+---@field settings { [1]: string[], [2]: string }[] paths and values of keys
+
+local function complain(self, message, ...) self.problems[#self.problems + 1] = message:format(...) end
+
 -- The value of an option: behind "=", or the next word.
-local function take_value(words, i, value)
-  if value then return value, i end
-  local following = words[i + 1]
-  if following == nil or following:find "^%-%-" then return nil, i end
-  return following, i + 1
+local function take_value(self, value)
+  local following = self.words[self.at + 1]
+  if value or following == nil or following:find "^%-%-" then return value end
+  self.at = self.at + 1
+  return following
+end
+
+-- What the kinds of options do with a name, and with the value where one stands behind "=".
+local forms = {}
+
+function forms.flag(self, name, value)
+  self.given[name] = true
+  if value then complain(self, "--%s takes no value", name) end
+end
+
+function forms.value(self, name, value)
+  value = take_value(self, value)
+  if not value or value == "" then return complain(self, "--%s: a value is missing", name) end
+  if name == "config" then table.insert(self.given.config, value) else self.given[name] = value end
+end
+
+function forms.optional(self, name, value) self.given[name] = take_value(self, value) or true end
+
+-- A key of the config; a boolean one alone is true.
+function forms.key(self, name, value)
+  local path, following = split(name), self.words[self.at + 1]
+  local alone = is_boolean(self.config, path) and following ~= "true" and following ~= "false"
+  value = value or not alone and take_value(self) or alone and "true"
+  if not value then return complain(self, "--%s: a value is missing", name) end
+  self.settings[#self.settings + 1] = { path, value }
+end
+
+-- Reads one word, and its value.
+local function read_word(self, switches)
+  local word = self.words[self.at]
+  local name, value = word:match "^%-%-([^=]+)=(.*)$"
+  name = name or word:match "^%-%-(.+)$"
+  if not name then return complain(self, "%q: options begin with --", word) end
+  forms[switches[name] or name == "config" and "value" or "key"](self, name, value)
 end
 
 --- Reads the words of a command line into a config and into switches.
@@ -35,47 +80,21 @@ end
 ---@return table<string, any> given switches; of a flag true
 ---@return string[] problems
 function command.read(words, config, switches)
-  local given, problems, settings, i = { config = {} }, {}, {}, 1
+  local self = { words = words, at = 1, config = config, given = { config = {} }, problems = {}, settings = {} }
   for _, name in ipairs(options.names(switches)) do
     if config.schema[name] ~= nil then
-      problems[1] = ("the key %q of the script's config is a switch of the command line; call it something else"):format(name)
+      complain(self, "the key %q of the script's config is a switch of the command line; call it something else", name)
     end
   end
-  while i <= #words do
-    local name, value = words[i]:match "^%-%-([^=]+)=(.*)$"
-    name = name or words[i]:match "^%-%-(.+)$"
-    local kind = name and switches[name]
-    if not name then
-      problems[#problems + 1] = ("%q: options begin with --"):format(words[i])
-    elseif kind == "flag" then
-      given[name] = true
-      if value then problems[#problems + 1] = ("--%s takes no value"):format(name) end
-    else
-      local path = split(name)
-      if kind or value or not is_boolean(config, path) then
-        value, i = take_value(words, i, value)
-      elseif words[i + 1] == "true" or words[i + 1] == "false" then
-        value, i = take_value(words, i, value)
-      else
-        value = "true"
-      end
-      if not value and kind ~= "optional" or value == "" and kind == "value" then
-        problems[#problems + 1] = ("--%s: a value is missing"):format(name)
-      elseif name == "config" then
-        table.insert(given.config, value)
-      elseif kind then
-        given[name] = value or true
-      else
-        settings[#settings + 1] = { path, value }
-      end
-    end
-    i = i + 1
+  while self.at <= #words do
+    read_word(self, switches)
+    self.at = self.at + 1
   end
-  for _, path in ipairs(given.config) do config:read(path) end
-  for _, setting in ipairs(settings) do
+  for _, path in ipairs(self.given.config) do config:read(path) end
+  for _, setting in ipairs(self.settings) do
     config:set(setting[1], text.read(setting[2]), "--" .. table.concat(setting[1], "."), setting[2])
   end
-  return given, problems
+  return self.given, self.problems
 end
 
 return command

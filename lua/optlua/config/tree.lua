@@ -102,8 +102,8 @@ function Config:complain(format, ...) table.insert(self.problems, format:format(
 -- Setting -----------------------------------------------------------------------------------------------
 
 -- Sets a value that is described by its default or by an arg.
-local function set_leaf(self, values, key, described, path, value, raw)
-  local name = name_of(path)
+local function set_leaf(self, values, key, described, setting)
+  local name, value, raw = name_of(setting.path), setting.value, setting.raw
   if value == text.null then
     values[key] = nil
     return
@@ -244,8 +244,14 @@ local function changes_unread(self, path, value)
   return text.write(given) ~= text.write(now == nil and text.null or now)
 end
 
--- Walks to the place of a path and sets it there.
-local function set(self, schema, values, path, at, value, source, raw)
+-- Walks to the place of a setting, of which `at` is the key that is next, and sets it there.
+---@param self optlua.Config
+---@param schema table
+---@param values table
+---@param setting optlua.config.Setting
+---@param at integer
+local function set(self, schema, values, setting, at)
+  local path, value, source = setting.path, setting.value, setting.source
   local key = path[at]
   local here = table.move(path, 1, at, 1, {})
   local described = schema[key]
@@ -259,14 +265,16 @@ local function set(self, schema, values, path, at, value, source, raw)
   if described == nil then return unknown_key(self, schema, here, source) end
   if is_section(described) then
     values[key] = values[key] or {}
-    if at < #path then return set(self, described, values[key], path, at + 1, value, source, raw) end
+    if at < #path then return set(self, described, values[key], setting, at + 1) end
     if value == text.null then values[key] = nil return end
     if type(value) ~= "table" then return self:complain("%s: a table expected, got %s", name_of(path), text.write(value)) end
-    for name, item in pairs(value) do set(self, described, values[key], append(path, tostring(name)), at + 1, item, source) end
+    for name, item in pairs(value) do
+      set(self, described, values[key], { path = append(path, tostring(name)), value = item, source = source }, at + 1)
+    end
     return
   end
   if at < #path then return self:complain("%s: %s has no parts", name_of(path), name_of(here)) end
-  set_leaf(self, values, key, described, path, value, raw)
+  set_leaf(self, values, key, described, setting)
   self.origin[name_of(path)] = source
 end
 
@@ -277,7 +285,7 @@ end
 ---@param raw? string the word of the command line that it was read from
 function Config:set(path, value, source, raw)
   if changes_unread(self, path, value) then return complain_unread(self, path[1], self.unread[path[1]]) end
-  set(self, self.schema, self.values, path, 1, value, source, raw)
+  set(self, self.schema, self.values, { path = path, value = value, source = source, raw = raw }, 1)
 end
 
 --- Sets the values of a table.

@@ -1,5 +1,6 @@
 --- windows: what a model that predicts the next token learns from: runs of `context` tokens, and the same runs
 --- one token later.
+local optlua = require "optlua"
 local dataset = require "optlua.data.dataset"
 
 local windows = {}
@@ -26,7 +27,7 @@ function windows.dataset(count, opts, read)
     return tokens:narrow(2, 1, context):contiguous(), tokens:narrow(2, 2, context):contiguous()
   end
   local function get(i)
-    local x, y = batch(require("optlua").tensor({ i - 1 }, "int64"))
+    local x, y = batch(optlua.tensor({ i - 1 }, "int64"))
     return x[1], y[1]
   end
   local set = dataset.new(windows.count(count, context, stride), get, batch)

@@ -1,33 +1,29 @@
 --- computed: fields of one module that are computed whenever they are read, such as a weight of other
---- parameters. The module gets a class of its own, derived from its class and of the same name.
+--- parameters. The functions lie in the module, in the field _computed; the module's class is derived from the
+--- one that it had, once for each class, and has its name.
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
 
 local computed = {}
 
-local functions = setmetatable({}, { __mode = "k" }) -- of derived classes: by field
+local derived = setmetatable({}, { __mode = "kv" }) -- classes whose instances may compute fields, by their parents
 
---- Makes a class whose instances compute some fields.
-local function derive(class, fields)
-  local derived = module.class(class.name, class)
-  functions[derived] = fields
-  derived.__index = function(self, key)
-    local compute = fields[key]
+--- Makes a class whose instances compute the fields in _computed.
+local function derive(class)
+  local result = module.class(class.name, class)
+  result.__index = function(self, key)
+    local compute = rawget(self, "_computed")[key]
     if compute then return compute(self) end
-    return derived[key]
+    return result[key]
   end
-  derived.__newindex = function(self, key, value)
-    if fields[key] then blame(("%s.%s is computed from other parameters, and cannot be assigned"):format(class.name, key)) end
+  result.__newindex = function(self, key, value)
+    if rawget(self, "_computed")[key] then
+      blame(("%s.%s is computed from other parameters, and cannot be assigned"):format(class.name, key))
+    end
     class.__newindex(self, key, value)
   end
-  return derived
-end
-
---- The class a module had before fields of it were computed, and those fields.
-local function split(self)
-  local class, fields = getmetatable(self), {}
-  for key, compute in pairs(functions[class] or {}) do fields[key] = compute end
-  return functions[class] and class.super or class, fields
+  derived[class] = result
+  return result
 end
 
 --- The function that computes a field of a module, or nil.
@@ -35,8 +31,8 @@ end
 ---@param key string
 ---@return (fun(self: nn.Module): any)?
 function computed.get(self, key)
-  local fields = functions[getmetatable(self)]
-  return fields and fields[key]
+  local functions = rawget(self, "_computed")
+  return functions and functions[key]
 end
 
 --- Lets a field be computed; nil: no longer. What it held is gone.
@@ -44,10 +40,17 @@ end
 ---@param key string
 ---@param compute (fun(self: nn.Module): any)?
 function computed.set(self, key, compute)
-  local class, fields = split(self)
-  fields[key] = compute
+  local functions, class = rawget(self, "_computed"), getmetatable(self)
+  if not functions then
+    functions = {}
+    rawset(self, "_computed", functions)
+    setmetatable(self, derived[class] or derive(class))
+  end
+  functions[key] = compute
   rawset(self, key, nil)
-  setmetatable(self, next(fields) and derive(class, fields) or class)
+  if next(functions) ~= nil then return end
+  rawset(self, "_computed", nil)
+  setmetatable(self, getmetatable(self).super)
 end
 
 return computed

@@ -1,7 +1,6 @@
 --- finder: tries rising learning rates and says which is good (Smith, "Cyclical learning rates", 2017, section 3.3).
 --
 -- All groups rise by the same factor, so that their ratios stay. Nothing of it is kept.
-local optlua = require "optlua"
 local chart = require "optlua.chart"
 local optim = require "optlua.optim"
 local run = require "optlua.spec.run"
@@ -52,10 +51,9 @@ local function find(spec, cfg, path)
   local state = run.build(spec, cfg)
   state.model:train()
   state.next_batch = state.loader:batches()
+  optim.lr_scheduler(state.optimizers, function() return 1 end)
   local bases = {}
-  for _, group in pairs(state.optimizers.groups) do bases[#bases + 1] = { group.name, group.lr } end
-  optlua.optim.lr_scheduler(state.optimizers, function() return 1 end)
-  for i, group in pairs(state.optimizers.groups) do bases[i][2] = group.lr end
+  for _, group in ipairs(state.optimizers.groups) do bases[#bases + 1] = { group.name, group.lr } end
   local losses = search(state)
   losses.name = ("loss, factor from %g rising to %g"):format(factor(0), factor(math.max(#losses, 1) - 1))
   print(chart.draw({ losses }, { width = 72, height = 12, path = path }))
