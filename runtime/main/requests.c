@@ -2,8 +2,12 @@
  * SIGHUP to read its script again. Meanwhile SIGPIPE does nothing. */
 #include "main/requests.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 
@@ -15,7 +19,17 @@ static void on_hangup(int signal_number) {
   hangup_count++;
 }
 
-static void on_stop(int signal_number) { stop_signal = signal_number; }
+enum { NOTICE = 200 };
+static char notice[NOTICE]; /* said at once when a signal asks to end */
+static size_t notice_length;
+
+static void on_stop(int signal_number) {
+  int before_write = errno;
+  stop_signal = signal_number;
+  ssize_t written = write(STDERR_FILENO, notice, notice_length);
+  (void)written; /* nobody may be there to read it */
+  errno = before_write;
+}
 
 /* A pipe that nobody reads any more is no reason to stop training: what is written to it fails. */
 static void on_closed_pipe(int signal_number) { (void)signal_number; }
@@ -27,11 +41,21 @@ static const int caught[SIGNALS] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 static void (*const handler[SIGNALS])(int) = { on_stop, on_stop, on_hangup, on_closed_pipe };
 static struct sigaction before[SIGNALS];
 
-/* catch(): from here on the signals are noted. A SIGHUP that is ignored (nohup) stays so. */
+/* Keeps what is said, as a line of its own: a terminal has shown ^C. */
+static void keep_notice(const char *text) {
+  notice_length = 0;
+  if (text == NULL) return;
+  int length = snprintf(notice, NOTICE, "%s%s\n", isatty(STDERR_FILENO) ? "\n" : "", text);
+  notice_length = length < NOTICE ? (size_t)length : NOTICE - 1;
+}
+
+/* catch([notice]): from here on the signals are noted; one that asks to end is answered with the
+ * notice on stderr. A SIGHUP that is ignored (nohup) stays so. */
 static int catch_signals(lua_State *L) {
-  (void)L;
+  const char *text = luaL_optstring(L, 1, NULL);
   stop_signal = 0;
   if (depth++ > 0) return 0;
+  keep_notice(text);
   for (int i = 0; i < SIGNALS; i++) {
     struct sigaction action = { .sa_handler = handler[i], .sa_flags = SA_RESTART };
     if (handler[i] == on_stop) action.sa_flags |= (int)SA_RESETHAND;

@@ -162,7 +162,7 @@ local function read_group(reader, group)
   plan.updates = reader:count(("group.%s.step"):format(group.name))
   local class = reader:take("class." .. group.name)
   if class ~= nil and class ~= group.class.name then
-    reader:complain("class.%s: %s expected, got %s", group.name, group.class.name, tostring(class))
+    table.insert(reader.other_classes, ("class.%s: %s expected, got %s"):format(group.name, group.class.name, tostring(class)))
   end
   plan.layouts, plan.of_shape, plan.reads = ask_layouts(reader, group, plan.base)
   for i in ipairs(group.names) do
@@ -182,6 +182,7 @@ end
 
 local function report(self, reader)
   local lines, extra = {}, unexpected(reader)
+  for _, problem in ipairs(reader.other_classes) do lines[#lines + 1] = "  differing: " .. problem end
   if #reader.missing > 0 then lines[#lines + 1] = "  missing: " .. table.concat(reader.missing, ", ") end
   if #extra > 0 then lines[#lines + 1] = "  unexpected: " .. table.concat(extra, ", ") end
   for _, problem in ipairs(reader.problems) do lines[#lines + 1] = "  differing: " .. problem end
@@ -210,7 +211,7 @@ end
 ---@param state table<string, any>
 function statedict.load(self, state)
   if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
-  local reader = setmetatable({ state = state, seen = {}, missing = {}, problems = {} }, Reader)
+  local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {} }, Reader)
   local updates, plans = reader:count("updates"), {}
   for i, group in ipairs(self._groups) do plans[i] = read_group(reader, group) end
   local members = {}

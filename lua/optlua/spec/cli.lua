@@ -15,7 +15,7 @@ local switches = {
   { "--print-config", "prints the config as a config file and ends" },
   { "--plan", "prints parameters, groups, curves and memory, and ends" },
   { "--out DIR", "the folder of the run; default: runs/NAME" },
-  { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name)" },
+  { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name that has one)" },
   { "--resume-policy P", "where config and checkpoint differ: config (default), checkpoint, or rebase (an edited schedule begins anew)" },
   { "--from FILE", "begins with the weights of a safetensors file" },
   { "--eval FILE", "validates the weights of a file and ends" },
@@ -73,17 +73,25 @@ end
 
 local policies = { config = true, checkpoint = true, rebase = true }
 
+-- The last run of a name that has a checkpoint.
+local function last_run(name)
+  for _, path in ipairs((folder.runs(name))) do
+    if keeper.find(path) then return path end
+  end
+end
+
 -- Where to go on from; the run stays in its folder unless --out names another.
 local function choose_resume(spec, given, opts)
   local path = given.resume
-  if path == true then path = given.out or folder.last(spec.name) end
-  if not path then refuse { ("--resume: there is no run of %s; name its folder"):format(spec.name) } end
+  local function choose_folder() return folder.choose(spec.name) end
+  if path == true then path = given.out or last_run(spec.name) end
+  if not path then refuse { ("--resume: there is no run of %s with a checkpoint; name its folder"):format(spec.name) } end
   local found, problem = keeper.find(path)
   if not found then refuse { "--resume: " .. problem } end
   local policy = given["resume-policy"] or "config"
   if not policies[policy] then refuse { ("--resume-policy: config, checkpoint or rebase expected, got %s"):format(policy) } end
   opts.resume, opts.policy = found, policy
-  if not given.out and not given["dry-run"] then opts.out = found:match "^(.*)/checkpoints/[^/]+$" or opts.out or folder.choose(spec.name) end
+  if not given.out and not given["dry-run"] then opts.out = found:match "^(.*)/checkpoints/[^/]+$" or choose_folder end
 end
 
 local function train(spec, cfg, config, given, words)
@@ -92,7 +100,7 @@ local function train(spec, cfg, config, given, words)
   if given["dry-run"] then
     opts.limit = 1
   else
-    opts.out = given.out or not given.resume and folder.choose(spec.name) or nil
+    opts.out = given.out or function() return folder.choose(spec.name) end
   end
   if given.resume then choose_resume(spec, given, opts) end
   opts.prepare = require("optlua.spec.reload").prepare(spec, words, given, kinds)

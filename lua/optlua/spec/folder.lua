@@ -22,31 +22,39 @@ end
 ---@return boolean
 function folder.is_used(path) return files.exists(path .. "/config.lua") end
 
---- A folder that is not there yet: runs/NAME, or runs/NAME-2 …
+local function base_of(name) return "runs/" .. name:gsub("[^%w_.-]", "_") end
+
+-- The number of a folder among those of a name: 1 for runs/NAME, k for runs/NAME-k; nil of others.
+local function number_of(entry, base)
+  local own = base:match "[^/]+$"
+  if entry == own then return 1 end
+  return entry:sub(1, #own + 1) == own .. "-" and entry:sub(#own + 2):find "^[1-9]%d*$" and math.tointeger(entry:sub(#own + 2)) or nil
+end
+
+--- The runs of a name, the last one first.
+---@param name string
+---@return string[] paths
+---@return integer last the largest number; 0 where there is none
+function folder.runs(name)
+  local base, numbers, paths = base_of(name), {}, {}
+  local ok, entries = pcall(host.folder_list, "runs")
+  for _, entry in ipairs(ok and entries or {}) do numbers[#numbers + 1] = number_of(entry.name, base) end
+  table.sort(numbers, function(a, b) return a > b end)
+  for i, number in ipairs(numbers) do paths[i] = number == 1 and base or base .. "-" .. number end
+  return paths, numbers[1] or 0
+end
+
+--- A folder that is not there yet, behind those of the name: runs/NAME, or runs/NAME-2 …
 ---@param name string
 ---@return string
 function folder.choose(name)
-  local base = "runs/" .. name:gsub("[^%w_.-]", "_")
-  local path, k = base, 1
   folder.make "runs"
-  while files.exists(path .. "/config.lua") or not folder.make(path) do
+  local base, k = base_of(name), select(2, folder.runs(name))
+  repeat
     k = k + 1
-    path = base .. "-" .. k
-  end
-  return path
-end
-
---- The last run of a name that `choose` made.
----@param name string
----@return string?
-function folder.last(name)
-  local base, k, last = "runs/" .. name:gsub("[^%w_.-]", "_"), 1, nil
-  local path = base
-  while files.exists(path .. "/config.lua") do
-    k, last = k + 1, path
-    path = base .. "-" .. k
-  end
-  return last
+    local path = k == 1 and base or base .. "-" .. k
+  until folder.make(path)
+  return k == 1 and base or base .. "-" .. k
 end
 
 -- Writes a file, whole or not at all; what is wrong with it goes to complain(path, problem).

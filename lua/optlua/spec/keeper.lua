@@ -99,25 +99,36 @@ function keeper.save(state)
   prune(state, path)
 end
 
---- Writes a checkpoint when it is time: every so many updates or minutes.
+local FIRST = 1 -- minutes until the first checkpoint, at most
+
+--- Writes a checkpoint when it is time: every so many updates or minutes, the first after a minute at most.
 ---@param state optlua.State
 function keeper.after_update(state)
   local every, minutes = state.config.checkpoint_every, state.config.checkpoint_minutes
+  if not state.saved then minutes = math.min(minutes or FIRST, FIRST) end
   if every and state.step % every == 0 then keeper.save(state) end
   if minutes and host.clock() - (state.saved_at or state.began) >= 60 * minutes then keeper.save(state) end
 end
 
+--- Writes the first checkpoint of a run, if there is none yet, when an epoch has ended.
+---@param state optlua.State
+function keeper.after_epoch(state)
+  if not state.saved then keeper.save(state) end
+end
+
 -- Going on -------------------------------------------------------------------------------------------------
 
---- The checkpoint that a path means: itself, or the last whole one of a run.
+--- The checkpoint that a path means: itself, or the last whole one of a run or of its folder `checkpoints`.
 ---@param path string
 ---@return string? found
 ---@return string? problem
 function keeper.find(path)
   if checkpoint.read(path) and not folder.exists(path .. "/checkpoints") then return path end
-  local found, damaged = checkpoint.latest(path .. "/checkpoints")
+  local place = path:find "/checkpoints/*$" and path or path .. "/checkpoints"
+  local found, damaged = checkpoint.latest((place:gsub("/+$", "")))
   for _, one in ipairs(damaged) do io.stderr:write(("optlua: %s is damaged, and is passed over\n"):format(one)) end
   if found then return found end
+  if path:find "%.safetensors$" then return nil, path .. ": these are weights alone, with which --from begins; a checkpoint is a folder" end
   return nil, ("%s: there is no checkpoint"):format(path)
 end
 
@@ -193,11 +204,12 @@ end
 
 --- Notes SIGINT, SIGTERM and SIGHUP from here on, where this program can: a function that gives the signal that asks to end, to
 --- be closed.
+---@param notice string? said when a signal asks to end
 ---@return table
-function keeper.watch_signals()
+function keeper.watch_signals(notice)
   local found, signals = pcall(require, "optlua.signals")
   if not found then return setmetatable({}, { __call = function() end, __close = function() end }) end
-  signals.catch()
+  signals.catch(notice)
   return setmetatable({}, { __call = function() return signals.stop() end, __close = function() signals.release() end })
 end
 

@@ -333,6 +333,7 @@ function loop.run(state)
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end
     if ended then finish_epoch(state) else print_line(state, ("epoch %2d"):format(state.epoch)) end
     save_or_stop(state)
+    if ended then keeper.after_epoch(state) end
   end
   if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
   if state.stopped then state:say("stopped: %s", state.stopped) end

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local build = require "optlua.spec.build"
 local folder = require "optlua.spec.folder"
+local folders = require "optlua.checkpoint.folder"
 local keeper = require "optlua.spec.keeper"
 local log = require "optlua.spec.log"
 local loop = require "optlua.spec.loop"
@@ -141,19 +142,33 @@ local function take_folder(state, config, resume)
   return locked and lock or nil
 end
 
+-- Makes the folder of a run, which `out` names or gives: a run that fails before its first update takes a new one away again,
+-- when this is closed.
+local function make_folder(state, out)
+  if type(out) == "function" then
+    state.out = out()
+  else
+    state.out = out
+    if not out or not folder.make(out) then return nil end
+  end
+  return setmetatable({}, { __close = function(_, problem)
+    if problem ~= nil and state.step == 0 then folders.remove(state.out) end
+  end })
+end
+
 --- Trains.
 ---@param spec optlua.Spec
 ---@param cfg table
 ---@param config optlua.Config
----@param opts { out?: string, quiet?: boolean, overfit_batches?: integer, from?: string, resume?: string, policy?: string, prepare?: function }
+---@param opts { out?: string|(fun(): string), quiet?: boolean, overfit_batches?: integer, from?: string, resume?: string, policy?: string, prepare?: function }
 ---@return table result
 function run.train(spec, cfg, config, opts)
   local state = run.build(spec, cfg, opts)
   if opts.from then state.model:load(opts.from) end
-  state.out, state.config_text = opts.out, config:text()
-  if opts.out then folder.make(opts.out) end
+  state.config_text = config:text()
+  local begun <close> = make_folder(state, opts.out) -- luacheck: ignore (closed last)
   state.log_file = log.new(nil)
-  local lock <close> = opts.out and take_folder(state, config, opts.resume) or nil -- luacheck: ignore (held until the end)
+  local lock <close> = state.out and take_folder(state, config, opts.resume) or nil -- luacheck: ignore (held until the end)
   if opts.resume then keeper.drop_later(state, opts.resume) end
   local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })
   log_file:take_over(state.log_file)
@@ -163,7 +178,8 @@ function run.train(spec, cfg, config, opts)
     keeper.resume(state, opts.resume, opts.policy)
     log_file:resume(state.step + 1)
   end
-  local signalled <close> = keeper.watch_signals()
+  local signalled <close> = keeper.watch_signals(not opts.quiet and state.out
+    and "optlua: saving a checkpoint after this update; again to quit without it" or nil)
   state.signalled = signalled
   state.model:train()
   loop.run(state)
@@ -171,7 +187,11 @@ function run.train(spec, cfg, config, opts)
   loop.save(state, "last.safetensors")
   log_file:close()
   state.log_failed = log_file.failed
-  if state.out then state:say("the run is in %s", state.out) end
+  if state.saved then
+    state:say("the run is in %s; --resume %s goes on with it", state.out, state.out)
+  elseif state.out then
+    state:say("the run is in %s", state.out)
+  end
   return result_of(state)
 end
 
