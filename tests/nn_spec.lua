@@ -145,6 +145,21 @@ describe("a module", function()
     fails("Empty has no forward", nn.class "Empty"())
     fails("the parent of X is not a class", nn.class, "X", {})
   end)
+
+  it("refuses what makes members under another name than init", function()
+    for _, name in ipairs { "__init", "__init__", "new" } do
+      local class = nn.class "Net"
+      class[name] = function(self) self.fc = nn.Linear(2, 3) end
+      fails("class Net: its members are made by Net:init%(…%), not by " .. name, class)
+    end
+    local Derived = nn.class("Derived", nn.Linear)
+    Derived.__init = function() end
+    fails("made by Derived:init", Derived, 2, 3)
+    local Made = nn.class "Made"
+    function Made:init() self.fc = nn.Linear(2, 3) end
+    function Made.new() return Made() end
+    assert.equal(2, #Made.new():parameters())
+  end)
 end)
 
 describe("ModuleDict", function()

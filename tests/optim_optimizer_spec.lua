@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local optim, nn = optlua.optim, optlua.nn
 
 local fails = require("fails").matching
+local process = require "process"
 
 local function values(tensor) return tensor:detach():flatten():totable() end
 
@@ -632,6 +633,47 @@ SGD (
     nesterov = false
     weight_decay = 0
 )]], tostring(optimizer))
+  end)
+end)
+
+describe("a field of an optimizer", function()
+  it("is its own, or an error that says where the values are", function()
+    local one = optim.AdamW(model(), { lr = 0.1 })
+    local container = optim.container(model(), { { name = "all", match = "*", class = "AdamW" } })
+    local Mine = optim.container:extend { count = function(self) self.counted = 1 return self.counted end }
+    local mine = Mine(model(), optim.SGD)
+    for group, optimizer in pairs { default = one, all = container } do
+      local where = "optimizer.groups." .. group
+      fails("lr is no field of the optimizer; .*" .. where .. ".lr", function() optimizer.lr = 0.5 end)
+      fails("lr is no field of the optimizer; .*" .. where .. ".lr", function() return optimizer.lr end)
+      fails("betas is no field .*" .. where .. ".betas", function() optimizer.betas = { 0, 0 } end)
+      fails("param_groups is no field .*groups.NAME.lr", function() return optimizer.param_groups end)
+      fails("has no field learning_rate; .*groups.NAME.lr", function() optimizer.learning_rate = 1 end)
+      assert.is_nil(optimizer.save)
+    end
+    fails("lr is no field", function() mine.lr = 1 end)
+    assert.equal(1, mine:count())
+  end)
+
+  it("has nothing to train when there is no parameter, which is said unless a list is meant to be empty", function()
+    local folder = process.folder()
+    process.write(folder .. "/a.lua", [[
+local optlua = require "optlua"
+local empty = optlua.nn.ReLU()
+optlua.optim.SGD(empty)
+optlua.optim.AdamW(empty:named_parameters())
+optlua.optim.container(empty, "Adam")
+optlua.optim.SGD {}
+optlua.optim.SGD(optlua.nn.Linear(1, 1))
+]])
+    local told = process.run(folder, "optlua a.lua")
+    process.remove(folder)
+    assert.same({ 0, "" }, { told.code, told.out })
+    local expected = {}
+    for i, name in ipairs { "SGD", "AdamW", "optim.container" } do
+      expected[i] = ("optlua: %s: there are no parameters; nothing will be trained\n"):format(name)
+    end
+    assert.equal(table.concat(expected), told.err)
   end)
 end)
 

@@ -172,6 +172,8 @@ end)
 describe("bad arguments are errors at construction:", function()
   for name, case in pairs {
     ["T_max 0"] = { "T_max: expected an integer at least 1, got 0", function() schedule.CosineAnnealingLR { T_max = 0 } end },
+    ["the optimizer first"] = { "does not take the optimizer: optim.lr_scheduler.optimizer, schedule.StepLR",
+      function() schedule.StepLR(require("optlua").optim.SGD {}, 30, 0.1) end },
     ["step_size 0"] = { "step_size: expected", function() schedule.StepLR { step_size = 0 } end },
     ["decay of 0 steps"] = { "steps: expected an integer at least 1", function() schedule.linear { to = 0, steps = 0 } end },
     ["factor to 0"] = { "to: expected a number above 0", function() schedule.exponential { to = 0, steps = 3 } end },

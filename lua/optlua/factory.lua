@@ -18,6 +18,8 @@ Constructor.__index = Constructor
 --- Checks arguments and makes the thing.
 function Constructor:__call(args)
   local what = ("%s.%s"):format(self.kind, self.name)
+  local hint = self.hint and self.hint(self.name, args)
+  if hint then blame(what .. ": " .. hint) end
   local checked, problems = options.collect(args, self.args)
   if #problems > 0 then blame(what .. ": " .. table.concat(problems, "\n" .. what .. ": ")) end
   return self.make(checked, function(problem) blame(what .. ": " .. problem) end)
@@ -43,7 +45,7 @@ function Factory:register(name, args, make)
   for key in pairs(args) do
     if type(key) ~= "string" then blame(("%s.register: arguments have names, not %s"):format(self.kind, tostring(key))) end
   end
-  local problem = self.known:add(name, setmetatable({ kind = self.kind, name = name, args = args, make = make }, Constructor))
+  local problem = self.known:add(name, setmetatable({ kind = self.kind, name = name, args = args, make = make, hint = self.hint }, Constructor))
   if problem then blame(("%s.register: %s"):format(self.kind, problem)) end
 end
 

@@ -273,10 +273,21 @@ local function copy_default(value)
   return copy
 end
 
+-- The begin of what an object, which stands where options should, prints as; nil of a plain table.
+local function object_text(value)
+  local meta = debug.getmetatable(value)
+  local told = meta and meta.__tostring and tostring(value)
+  return told and (told:match "^[^\n(]*")
+end
+
 local function check_unknown(given, schema, problems)
-  local unknown, legal = {}, options.names(schema)
-  for name in pairs(given) do
+  local unknown, legal, object = {}, options.names(schema), object_text(given)
+  for name in next, given do
     if schema[name] == nil then unknown[#unknown + 1] = name end
+  end
+  if object and #unknown > 0 then
+    problems[#problems + 1] = "expected a table of options, got " .. object
+    return
   end
   table.sort(unknown, function(a, b) return tostring(a) < tostring(b) end)
   for _, name in ipairs(unknown) do

@@ -1,6 +1,7 @@
 --- progress: a bar on stderr with rate and remaining time. On a terminal it redraws one line; elsewhere
 --- it prints whole lines, every few seconds.
 local host = require("optlua.core").hidden
+local optlua = require "optlua"
 local options = require "optlua.options"
 
 local REDRAW, REPRINT = 0.1, 5 -- seconds between two lines, on a terminal and elsewhere
@@ -23,7 +24,7 @@ local function progress(total, opts)
   return setmetatable({
     total = total, done = 0, label = opts.label, unit = opts.unit,
     terminal = terminal, color = terminal and not os.getenv "NO_COLOR",
-    start = host.clock(), last = -math.huge,
+    start = optlua.clock(), last = -math.huge,
   }, Progress)
 end
 
@@ -44,7 +45,7 @@ end
 
 --- The line as it stands now.
 local function line_of(self)
-  local elapsed = host.clock() - self.start
+  local elapsed = optlua.clock() - self.start
   local rate = self.done / math.max(elapsed, 1e-9)
   local parts = {}
   if self.label ~= "" then parts[1] = self.label end
@@ -65,7 +66,7 @@ local function line_of(self)
 end
 
 local function draw(self)
-  self.last = host.clock()
+  self.last = optlua.clock()
   if self.terminal then io.stderr:write("\r\27[K", line_of(self)):flush()
   else io.stderr:write(line_of(self), "\n"):flush() end
 end
@@ -76,7 +77,7 @@ end
 function Progress:update(steps, note)
   self.done = self.done + (steps or 1)
   self.note = note or self.note
-  if host.clock() - self.last >= (self.terminal and REDRAW or REPRINT) then draw(self) end
+  if optlua.clock() - self.last >= (self.terminal and REDRAW or REPRINT) then draw(self) end
 end
 
 --- Draws the last state and ends the line; further calls do nothing.

@@ -49,7 +49,9 @@ static int set_rng_state(lua_State *L) {
 
 static const ol_native natives[] = {
   { { .name = "manual_seed",
-      .doc = "Starts the random numbers anew from a seed. At first it is 0.",
+      .doc =
+          "Starts the random numbers anew from a seed. At first it is 0. Lua's math.random is not "
+          "among them: it has math.randomseed; optlua.rand(1):item() draws from these.",
       .example = "optlua.manual_seed(1)\nlocal a = optlua.rand(2)\noptlua.manual_seed(1)\n"
                  "print(optlua.rand(2):equal(a)) --> true",
       .param = { { "seed", OL_DATA, .doc = "any integer" } },

@@ -106,7 +106,13 @@ const ol_natives ol_host_natives = {
 
                                HIDDEN("random_pair", random_pair),
                                HIDDEN("isatty", is_terminal),
-                               HIDDEN("clock", monotonic),
+                               { .op = { .name = "clock",
+                                         .doc = "Seconds of a clock that never goes back, for "
+                                                "differences.",
+                                         .example = "local start = optlua.clock()\n"
+                                                    "print(optlua.clock() - start < 60) --> true",
+                                         .flags = OL_OP_FUNCTION },
+                                 .call = monotonic },
                                HIDDEN("time", wall_time),
                                HIDDEN("memory", memory),
                                HIDDEN("dtypes", dtypes),

@@ -1,5 +1,5 @@
 -- timing: medians of interleaved runs, and their ratios.
-local clock = require("optlua.core").hidden.clock
+local clock = require("optlua.core").clock
 
 local timing = { clock = clock }
 

@@ -103,6 +103,9 @@ end
 ---@return data.Loader
 local function loader(dataset, opts)
   dataset_module.check("data.loader", dataset)
+  if type(opts) == "table" and opts.get then
+    blame "data.loader: two datasets came, as data.digits() gives a training and a test set; write local train, test = …"
+  end
   opts = options.check("data.loader", opts, {
     batch_size = { default = 1, min = 1, integer = true },
     shuffle = false,

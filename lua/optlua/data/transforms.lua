@@ -81,10 +81,12 @@ local function check_channels(name, values, above)
 end
 
 --- Subtracts a mean from each channel and divides by a standard deviation.
----@param mean number[] one for each channel, or one for all
----@param std number[]
+---@param mean number|number[] one for each channel, or one for all
+---@param std number|number[]
 ---@return function
 function transforms.Normalize(mean, std)
+  if type(mean) == "number" then mean = { mean } end
+  if type(std) == "number" then std = { std } end
   local shift, scale = check_channels("mean", mean), check_channels("std", std, 0)
   local text = ("{%s}, {%s}"):format(table.concat(mean, ", "), table.concat(std, ", "))
   return new("Normalize", text, function(image)

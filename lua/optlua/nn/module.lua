@@ -213,7 +213,17 @@ function Module:forward()
   blame(("%s has no forward"):format(self:type()))
 end
 
+-- A class that would have no members, because what makes them bears a name of other libraries.
+local function check_init(class)
+  for _, name in ipairs { "__init", "__init__", "new" } do
+    if rawget(class, name) ~= nil and (name ~= "new" or class.init == nil) then
+      blame(("class %s: its members are made by %s:init(…), not by %s"):format(class.name, class.name, name))
+    end
+  end
+end
+
 local function new(class, ...)
+  if not rawget(class, "init") then check_init(class) end
   local self = setmetatable({ training = true, _members = {} }, class)
   if class.init then class.init(self, ...) end
   return self

@@ -17,7 +17,8 @@ local wrapper = require "optlua.optim.wrapper"
 ---@field optimizers table[] one a class, in the order of their first groups
 ---@field model_parts table[]
 local Container = {}
-Container.__index = Container
+Container.__index = Optimizer._reader(Container)
+Container.__newindex = Optimizer.__newindex
 Container.__name = "optimizer container"
 Container.__tostring = Optimizer.__tostring
 
@@ -145,6 +146,7 @@ local function of_class(self, list, class, kwargs)
   local hypers, opts = split(kwargs)
   local problems = set_options(self, opts)
   self.class, self._defaults = class, hypers
+  params.note_empty("optim.container", self.model_parts[1] or params.iterate(list), #list)
   local plan, wrong = Group.plan(class, "default", list, hypers)
   plan.plain = true
   table.move(wrong, 1, #wrong, #problems + 1, problems)
@@ -296,6 +298,12 @@ function Container.combine(name, list)
   return finish(self, { { name = name, entries = {}, built = list, plain = true } }, problems)
 end
 
+-- Sets a field of a container that is extended: any but those that are its groups'.
+local function set_own(self, name, value)
+  Optimizer._refuse_field(self, name)
+  rawset(self, name, value)
+end
+
 --- Makes a kind of containers with methods of its own: called like `optim.container`.
 ---@param methods table<string, function>
 ---@return table
@@ -303,7 +311,8 @@ function Container:extend(methods)
   local class = {}
   if type(methods) ~= "table" then blame("container:extend: a table of methods expected, got a " .. type(methods)) end
   for key, value in pairs(methods) do class[key] = value end
-  class.__index, class.__name, class.__tostring = class, Container.__name, Container.__tostring
+  class.__index, class.__name, class.__tostring = Optimizer._reader(class), Container.__name, Container.__tostring
+  class.__newindex = class.__newindex or set_own
   return setmetatable(class, { __index = self, __call = Container.new })
 end
 

@@ -23,6 +23,9 @@ end
 ---@param opts? { roles?: string[], decay?: table, no_decay?: table } roles: default { "bias", "norm" }; decay, no_decay: more fields of each group
 ---@return table[]
 function groups.no_decay(opts)
+  if params.is_module(opts) then
+    blame "optim.groups.no_decay: takes no module: optim.container(model, optim.groups.no_decay(), { class = \"AdamW\" })"
+  end
   opts = options.check("optim.groups.no_decay", opts,
     { roles = { default = { "bias", "norm" }, type = "list" }, decay = { default = {}, type = "table" },
       no_decay = { default = {}, type = "table" } })

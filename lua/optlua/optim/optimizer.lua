@@ -250,6 +250,7 @@ function Optimizer.new(class, given, opts)
   self._defaults = opts or {}
   self:_check(plans, problems)
   self:_adopt(plans)
+  params.note_empty(class.name, given, count_params(self._groups))
   return self
 end
 
@@ -274,6 +275,48 @@ function Optimizer:add_group(given)
   self:_check({ plan }, problems)
   self:_adopt({ plan })
 end
+
+-- Fields -----------------------------------------------------------------------------------------------
+
+--- Whether a name is a hyperparameter of one of an optimizer's groups.
+local function has_hyper(self, name)
+  for _, group in ipairs(rawget(self, "_groups") or {}) do
+    if group.class.hyper[name] then return group end
+  end
+end
+
+-- Says where the values are that PyTorch, or a guess, has as fields of the optimizer.
+function Optimizer._refuse_field(self, name)
+  local group = has_hyper(self, name)
+  if group or name == "param_groups" then
+    local key = group and name or "lr"
+    blame(("%s: %s is no field of the optimizer; the values are those of its groups: optimizer.groups.%s.%s"):format(self._name,
+      name, group and group.name or "NAME", key))
+  end
+end
+
+local own = { class = true, groups = true, optimizers = true, model_parts = true }
+
+--- Lets an optimizer have no fields but its own: a value that is set where nothing reads it raises.
+function Optimizer:__newindex(name, value)
+  if type(name) == "string" and not own[name] and not name:find "^_" then
+    Optimizer._refuse_field(self, name)
+    blame(("%s: an optimizer has no field %s; hyperparameters are those of its groups: optimizer.groups.NAME.lr = 0.1")
+      :format(self._name, name))
+  end
+  rawset(self, name, value)
+end
+
+--- Reads a field of an optimizer's class; where hyperparameters are asked for, says where they are.
+function Optimizer._reader(class)
+  return function(self, name)
+    local value = class[name]
+    if value == nil and type(name) == "string" and not name:find "^_" then Optimizer._refuse_field(self, name) end
+    return value
+  end
+end
+
+Optimizer.__index = Optimizer._reader(Optimizer)
 
 -- Use --------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,16 @@ function params.list(given, first)
   return nil, ("parameters are a module, an iterator or a list, not a %s"):format(type(given))
 end
 
+--- Says on stderr that what has been handed over, a module or an iterator, holds no parameter. A list without any is
+--- meant to be empty.
+---@param what string
+---@param given any
+---@param count integer
+function params.note_empty(what, given, count)
+  if count > 0 or type(given) == "table" and not params.is_module(given) then return end
+  io.stderr:write("optlua: ", what, ": there are no parameters; nothing will be trained\n")
+end
+
 --- An iterator (name, tensor, module) over a list of parameters.
 ---@param list table[]
 ---@return fun(): string, optlua.Tensor, table

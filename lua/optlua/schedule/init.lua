@@ -16,6 +16,13 @@ schedule.Schedule = curve.Schedule
 schedule.is_schedule = curve.is
 schedule._factory = made
 
+-- What to write where the optimizer stands first, as in PyTorch.
+function made.hint(name, args)
+  if type(args) == "table" and args.zero_grad then
+    return ("a schedule does not take the optimizer: optim.lr_scheduler(optimizer, schedule.%s { … })"):format(name)
+  end
+end
+
 -- What a constructor makes of checked arguments: a schedule, also where a function comes out.
 local function wrap(name, make)
   return function(args, fail)

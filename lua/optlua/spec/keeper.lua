@@ -2,6 +2,7 @@
 local checkpoint = require "optlua.checkpoint"
 local folder = require "optlua.checkpoint.folder"
 local host = require("optlua.core").hidden
+local optlua = require "optlua"
 local hyper = require "optlua.optim.hyper"
 local log = require "optlua.spec.log"
 
@@ -93,7 +94,7 @@ function keeper.save(state)
   parts.extra = progress(state, state.config_text)
   local path = ("%s/step-%08d"):format(place_of(state), state.step)
   local saved, problem = keeper.try(state.out, checkpoint.save, path, parts)
-  state.saved_at = host.clock()
+  state.saved_at = optlua.clock()
   if not saved then return state.log_file:fail(place_of(state), problem) end
   state.saved = state.step
   prune(state, path)
@@ -107,7 +108,7 @@ function keeper.after_update(state)
   local every, minutes = state.config.checkpoint_every, state.config.checkpoint_minutes
   if not state.saved then minutes = math.min(minutes or FIRST, FIRST) end
   if every and state.step % every == 0 then keeper.save(state) end
-  if minutes and host.clock() - (state.saved_at or state.began) >= 60 * minutes then keeper.save(state) end
+  if minutes and optlua.clock() - (state.saved_at or state.began) >= 60 * minutes then keeper.save(state) end
 end
 
 --- Writes the first checkpoint of a run, if there is none yet, when an epoch has ended.

@@ -5,7 +5,7 @@ local metrics = require "optlua.metrics"
 local keeper = require "optlua.spec.keeper"
 local rollback = require "optlua.spec.rollback"
 
-local clock = require("optlua.core").hidden.clock
+local clock = require("optlua.core").clock
 
 local loop = {}
 

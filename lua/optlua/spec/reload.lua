@@ -15,7 +15,7 @@ local registry = require "optlua.registry"
 local text = require "optlua.config.text"
 local wrapper = require "optlua.optim.wrapper"
 
-local clock = require("optlua.core").hidden.clock
+local clock = require("optlua.core").clock
 
 local INTERVAL = 1 -- seconds between two looks at the files
 
