@@ -225,3 +225,38 @@ describe("layer_norm", function()
       function() return optlua.layer_norm(ones(3, 4), { 4 }, nil, double { 1, 1, 1, 1 }) end)
   end)
 end)
+
+describe("the mean of nothing", function()
+  local x = zeros(0, 3)
+
+  it("is NaN for losses of elements, as in PyTorch", function()
+    for _, name in ipairs { "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+      "binary_cross_entropy_with_logits", "kl_div" } do
+      local loss = optlua[name](x, x):item()
+      assert.is_true(loss ~= loss, name)
+    end
+    local loss = optlua.kl_div(x, x, "batchmean"):item()
+    assert.is_true(loss ~= loss)
+  end)
+
+  it("is 0 for losses of classes, of which none counts", function()
+    for _, name in ipairs { "cross_entropy", "nll_loss" } do
+      assert.equal(0, optlua[name](x, int {}):item())
+      assert.equal(0, optlua[name](zeros(2, 3), int { 1, 1 }, { ignore_index = 1 }):item())
+    end
+    assert.equal(0, optlua.cross_entropy(x, x):item())
+  end)
+end)
+
+describe("numbers in messages", function()
+  it("show NaN without a sign", function()
+    fails("delta is nan, wants", optlua.huber_loss, zeros(1), zeros(1), { delta = -nan })
+    fails("delta is nan, wants", optlua.huber_loss, zeros(1), zeros(1), { delta = nan })
+    fails("beta is nan, wants", optlua.smooth_l1_loss, zeros(1), zeros(1), { beta = nan })
+    fails("p is nan; a probability", optlua.dropout, zeros(1), nan)
+    fails("scale_factor is nan, wants a positive number", optlua.interpolate, zeros(1, 1, 2), { scale_factor = nan })
+    fails("scale_factor is -inf, wants a positive number", optlua.interpolate, zeros(1, 1, 2),
+      { scale_factor = -math.huge })
+    fails("scale_factor is inf, gives inf positions", optlua.interpolate, zeros(1, 1, 2), { scale_factor = math.huge })
+  end)
+end)

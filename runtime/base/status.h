@@ -5,6 +5,8 @@
 #ifndef OL_BASE_STATUS_H
 #define OL_BASE_STATUS_H
 
+#include <math.h>
+
 typedef enum ol_status {
   OL_OK = 0,
   OL_MEMORY,    /* an allocation failed */
@@ -17,6 +19,9 @@ typedef enum ol_status {
   OL_FILE,      /* a file that cannot be read or written, or is malformed */
   OL_CALLBACK,  /* a function of the script failed; whoever called it holds its error */
 } ol_status;
+
+/* A number as messages show it: NaN without a sign, which no user gave it. */
+static inline double ol_shown(double number) { return isnan(number) ? (double)NAN : number; }
 
 #define OL_ERROR_SIZE 1024
 

@@ -4,8 +4,10 @@
 #include <lauxlib.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bind/native.h"
+#include "io/utf8.h"
 
 enum { DEPTH = 100 };
 
@@ -80,7 +82,8 @@ static int decode(lua_State *L) {
   json_error_t error;
   const char *text = luaL_checklstring(L, 1, &size);
   holder *own = push_holder(L);
-  own->tree = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+  own->tree =
+      json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
   if (!own->tree) {
     lua_pushnil(L);
     lua_pushfstring(L, "line %d, column %d: %s", error.line, error.column, error.text);
@@ -104,9 +107,8 @@ static json_t *make_number(lua_State *L, int index) {
 static json_t *make_string(lua_State *L, int index) {
   size_t size;
   const char *text = lua_tolstring(L, index, &size);
-  json_t *string = json_stringn(text, size);
-  if (!string) luaL_error(L, "JSON: a text that is no UTF-8");
-  return string;
+  if (!ol_is_utf8(text, size)) luaL_error(L, "JSON: a text that is no UTF-8");
+  return json_stringn_nocheck(text, size);
 }
 
 /* Adds to a tree that already hangs in the holder: what is raised below leaks nothing. */
@@ -120,23 +122,41 @@ static void fill_array(lua_State *L, int index, json_t *array, int depth) {
   }
 }
 
+/* A key; jansson's end at a byte 0. */
+static const char *check_key(lua_State *L, int index) {
+  size_t size;
+  const char *key = lua_tolstring(L, index, &size);
+  if (!ol_is_utf8(key, size)) luaL_error(L, "JSON: a key that is no UTF-8: %s", key);
+  if (strlen(key) != size) luaL_error(L, "JSON: a key with a byte 0: %s", key);
+  return key;
+}
+
 static void fill_object(lua_State *L, int index, json_t *object, int depth) {
   lua_pushnil(L);
   while (lua_next(L, index)) {
     if (lua_type(L, -2) != LUA_TSTRING)
       luaL_error(L, "JSON: a key that is no text: a %s", luaL_typename(L, -2));
+    const char *key = check_key(L, -2);
     json_t *item = make_value(L, lua_gettop(L), depth);
-    if (json_object_set_new(object, lua_tostring(L, -2), item) != 0)
-      luaL_error(L, "JSON: the key %s is no UTF-8, or there is no memory", lua_tostring(L, -2));
+    if (json_object_set_new_nocheck(object, key, item) != 0) out_of_memory(L);
     lua_pop(L, 1);
   }
+}
+
+/* Whether a table is a list, which has no names; an empty table is an object. */
+static bool is_list(lua_State *L, int index) {
+  lua_Unsigned length = lua_rawlen(L, index), keys = 0;
+  for (lua_pushnil(L); length > 0 && lua_next(L, index); lua_pop(L, 1)) keys++;
+  if (length == 0) lua_pop(L, 1);
+  if (keys > length) luaL_error(L, "JSON: a table with both a list and names");
+  return length > 0;
 }
 
 /* A table: what is below it may raise, so it waits in a holder of its own. */
 static json_t *make_table(lua_State *L, int index, int depth) {
   if (depth == 0) luaL_error(L, "JSON: tables nest deeper than %d, or contain themselves", DEPTH);
   luaL_checkstack(L, 8, "JSON");
-  bool list = lua_rawlen(L, index) > 0;
+  bool list = is_list(L, index);
   holder *own = push_holder(L);
   own->tree = list ? json_array() : json_object();
   if (!own->tree) out_of_memory(L);

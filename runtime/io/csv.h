@@ -44,7 +44,8 @@ const char *ol_csv_text(const ol_csv *csv, size_t row, size_t column, size_t *le
 /* Where a cell stands in the file, both from 1. */
 void ol_csv_place(const ol_csv *csv, size_t row, size_t column, size_t *line, size_t *byte);
 
-/* The narrowest kind that holds all cells of a column, from a row on, that are not missing. */
+/* The narrowest kind that holds all cells of a column, from a row on, that are not missing. Whole
+ * numbers that int64, or among others float64, does not hold digit by digit are text. */
 ol_csv_kind ol_csv_kind_of(const ol_csv *csv, size_t first, size_t column,
                            const ol_csv_marks *marks);
 

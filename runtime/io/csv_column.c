@@ -55,10 +55,17 @@ static bool to_float(const char *text, size_t length, locale_t plain, double *ou
   return true;
 }
 
+/* Whether a float64 holds an integer; beyond 2^62 no digit is worth a closer look. */
+static bool is_exact(int64_t whole) {
+  return whole > -((int64_t)1 << 62) && whole < (int64_t)1 << 62 && (int64_t)(double)whole == whole;
+}
+
 ol_csv_kind ol_csv_kind_of(const ol_csv *csv, size_t first, size_t column,
                            const ol_csv_marks *marks) {
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc has it: needs no memory */
   ol_csv_kind kind = OL_CSV_INTEGER;
+  bool long_ones = false,
+       huge_ones = false; /* integers that a float64, or an int64, does not hold */
   for (size_t row = first; row < csv->rows && kind != OL_CSV_TEXT; row++) {
     size_t length;
     int64_t whole;
@@ -66,11 +73,16 @@ ol_csv_kind ol_csv_kind_of(const ol_csv *csv, size_t first, size_t column,
     bool fits;
     const char *text = ol_csv_text(csv, row, column, &length);
     if (is_missing(csv, row, column, marks)) continue;
-    if (kind == OL_CSV_INTEGER && to_integer(text, length, &whole, &fits)) continue;
+    if (to_integer(text, length, &whole, &fits)) {
+      huge_ones = huge_ones || !fits;
+      long_ones = long_ones || !fits || !is_exact(whole);
+      continue;
+    }
     kind = to_float(text, length, plain, &value, &fits) ? OL_CSV_FLOAT : OL_CSV_TEXT;
   }
   freelocale(plain);
-  return kind;
+  return (kind == OL_CSV_INTEGER && huge_ones) || (kind == OL_CSV_FLOAT && long_ones) ? OL_CSV_TEXT
+                                                                                      : kind;
 }
 
 static ol_status new_column(ol_error *error, const ol_csv *csv, size_t first, ol_dtype dtype,

@@ -8,14 +8,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/disk.h"
+
 static ol_status fail(ol_error *error, const ol_file *file, const char *what) {
   return ol_fail(error, OL_FILE, "%s: %s: %s", file->path, what, strerror(errno));
 }
 
-/* A file that is a link is replaced where it points to. */
+static bool is_link(const char *path) {
+  struct stat found;
+  bool link = lstat(path, &found) == 0 && S_ISLNK(found.st_mode);
+  errno = ENOENT;
+  return link;
+}
+
+/* A file that is a link is replaced where it points to; one that points to nothing stays. */
 static bool resolve(const char *path, ol_file *file) {
   if (realpath(path, file->path)) return true;
-  if (errno != ENOENT) return false;
+  if (errno != ENOENT || is_link(path)) return false;
   return snprintf(file->path, sizeof file->path, "%s", path) < (int)sizeof file->path;
 }
 
@@ -56,15 +65,13 @@ ol_status ol_file_write(ol_error *error, ol_file *file, const void *bytes, size_
   return fail(error, file, "writing failed");
 }
 
-/* Brings the folder's entry to the disk; not every file system can, and none must. */
-static void sync_folder(ol_file *file) {
+/* Brings the folder's entry to the disk. */
+static ol_status sync_folder(ol_error *error, ol_file *file) {
   char *slash = strrchr(file->path, '/');
   if (slash) *slash = '\0';
-  int folder = open(!slash ? "." : slash == file->path ? "/" : file->path, O_RDONLY | O_CLOEXEC);
+  ol_status status = ol_disk_sync(error, !slash ? "." : slash == file->path ? "/" : file->path);
   if (slash) *slash = '/';
-  if (folder < 0) return;
-  (void)fsync(folder);
-  close(folder);
+  return status;
 }
 
 ol_status ol_file_commit(ol_error *error, ol_file *file) {
@@ -73,10 +80,8 @@ ol_status ol_file_commit(ol_error *error, ol_file *file) {
   bool closed = fclose(file->stream) == 0;
   if (!written) errno = reason;
   file->stream = NULL;
-  if (written && closed && rename(file->temporary, file->path) == 0) {
-    sync_folder(file);
-    return OL_OK;
-  }
+  if (written && closed && rename(file->temporary, file->path) == 0)
+    return sync_folder(error, file);
   ol_status status = fail(error, file, "writing failed");
   unlink(file->temporary);
   return status;

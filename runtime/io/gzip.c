@@ -11,10 +11,16 @@
 
 #define RATIO 1032 /* deflate makes of a byte no more than this (zlib's technical details) */
 
+/* What a file may become that is read whole: beyond so many bytes, no more than so many times its
+ * own. Texts come to twenty times. */
+#define LARGE (64 << 20)
+#define TIMES 200
+
 static ol_status fail(ol_error *error, const ol_gzip *gzip) {
   int code = Z_OK;
   const char *reason = gzerror(gzip->file, &code);
   size_t length = strlen(gzip->path);
+  if (code == Z_MEM_ERROR) return ol_fail(error, OL_MEMORY, "out of memory: %s", gzip->path);
   if (code == Z_ERRNO) reason = strerror(errno);
   if (strncmp(reason, gzip->path, length) == 0 && strncmp(reason + length, ": ", 2) == 0)
     reason += length + 2; /* zlib begins with the path too */
@@ -32,9 +38,9 @@ static int64_t most_of(const char *path, bool plain) {
 ol_status ol_gzip_open(ol_error *error, const char *path, ol_gzip *out) {
   errno = 0;
   gzFile file = gzopen(path, "rb");
-  if (!file)
-    return ol_fail(error, OL_FILE, "%s: cannot be opened: %s", path,
-                   errno ? strerror(errno) : "out of memory");
+  if (!file && (errno == 0 || errno == ENOMEM))
+    return ol_fail(error, OL_MEMORY, "out of memory: %s", path);
+  if (!file) return ol_fail(error, OL_FILE, "%s: cannot be opened: %s", path, strerror(errno));
   *out = (ol_gzip){ .path = path, .file = file, .most = most_of(path, gzdirect(file)) };
   return OL_OK;
 }
@@ -79,12 +85,20 @@ static ol_status grow(ol_error *error, text *t) {
   return OL_OK;
 }
 
+static ol_status check_growth(ol_error *error, const ol_gzip *gzip, size_t size) {
+  const bool known = gzip->most < INT64_MAX && !gzdirect(gzip->file);
+  if (!known || size <= LARGE || (int64_t)size / TIMES <= gzip->most / RATIO) return OL_OK;
+  return ol_fail(error, OL_FILE, "%s: cannot be read: it expands to more than %d times its size",
+                 gzip->path, TIMES);
+}
+
 static ol_status read_all(ol_error *error, ol_gzip *gzip, text *t) {
   size_t got;
   do {
     if (t->size == t->capacity) OL_TRY(grow(error, t));
     OL_TRY(ol_gzip_next(error, gzip, t->data + t->size, t->capacity - t->size, &got));
     t->size += got;
+    OL_TRY(check_growth(error, gzip, t->size));
   } while (t->size == t->capacity);
   return OL_OK;
 }

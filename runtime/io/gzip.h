@@ -25,7 +25,8 @@ ol_status ol_gzip_exactly(ol_error *error, ol_gzip *gzip, void *bytes, size_t si
 
 void ol_gzip_close(ol_gzip *gzip);
 
-/* Reads a whole file, gzipped or plain, into *out (released with ol_free) of *size bytes. */
+/* Reads a whole file, gzipped or plain, into *out (released with ol_free) of *size bytes. One that
+ * expands without measure fails. */
 ol_status ol_gzip_read(ol_error *error, const char *path, char **out, size_t *size);
 
 #endif

@@ -177,7 +177,9 @@ static ol_status check_length(ol_error *error, FILE *stream, const header *h) {
   long begin = ftell(stream);
   if (begin < 0 || fstat(fileno(stream), &file) != 0 || !S_ISREG(file.st_mode)) return OL_OK;
   int64_t held = file.st_size - begin, wanted = numel * size;
-  if (held >= wanted) return OL_OK;
+  if (held == wanted) return OL_OK;
+  if (held > wanted)
+    return ol_fail(error, OL_FILE, "%lld bytes follow the elements", (long long)(held - wanted));
   return ol_fail(error, OL_FILE, "the file is too short: %lld bytes of elements, not %lld",
                  (long long)held, (long long)wanted);
 }
@@ -225,7 +227,7 @@ static ol_status read_array(ol_error *error, FILE *stream, ol_tensor **out) {
 }
 
 ol_status ol_npy_read(ol_error *error, const char *path, ol_tensor **out) {
-  FILE *stream = fopen(path, "rb");
+  FILE *stream = fopen(path, "rbe");
   if (!stream) return ol_fail(error, OL_FILE, "%s: %s", path, strerror(errno));
   ol_status status = read_array(error, stream, out);
   fclose(stream);

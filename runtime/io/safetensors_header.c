@@ -221,6 +221,17 @@ static ol_status pad(ol_error *error, char *text, char **out, size_t *size) {
   return OL_OK;
 }
 
+/* An object keeps the last of several values of a name. */
+static ol_status check_names(ol_error *error, const json_t *json, int64_t count,
+                             int64_t note_count) {
+  const size_t notes = json_object_size(json_object_get(json, METADATA));
+  if (json_object_size(json) != (size_t)count + (note_count > 0))
+    return ol_fail(error, OL_ARGUMENT, "two tensors have the same name");
+  if (notes != (size_t)note_count)
+    return ol_fail(error, OL_ARGUMENT, "two texts of the metadata have the same name");
+  return OL_OK;
+}
+
 /* Whether every text is UTF-8, which JSON must be. */
 static ol_status check_text(ol_error *error, const char *text) {
   json_t *json = json_string(text);
@@ -250,7 +261,9 @@ ol_status ol_safetensors_format(ol_error *error, const ol_stored *tensors, int64
                                 size_t *size) {
   OL_TRY(check_texts(error, tensors, count, notes, note_count));
   json_t *json = header_json(tensors, count, notes, note_count);
-  char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+  ol_status status = json ? check_names(error, json, count, note_count) : no_memory(error);
+  char *text = status == OL_OK ? json_dumps(json, JSON_COMPACT) : NULL;
   json_decref(json);
+  OL_TRY(status);
   return text ? pad(error, text, out, size) : no_memory(error);
 }

@@ -41,6 +41,14 @@ static ol_status count(ol_error *error, const uint8_t *text, size_t size, int64_
   return OL_OK;
 }
 
+bool ol_is_utf8(const char *text, size_t size) {
+  int64_t code;
+  size_t at = 0, length = 1;
+  for (; at < size && length > 0; at += length)
+    length = decode((const uint8_t *)text + at, size - at, &code);
+  return length > 0;
+}
+
 ol_status ol_utf8_decode(ol_error *error, const char *text, size_t size, ol_tensor **out) {
   const uint8_t *bytes = (const uint8_t *)text;
   ol_shape shape = { .ndim = 1 };

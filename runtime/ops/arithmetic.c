@@ -62,7 +62,7 @@ ol_status ol_scale(ol_error *error, ol_tensor *x, double factor, ol_tensor **out
 static ol_status check_alpha(ol_error *error, const char *op, ol_tensor *const *x, double alpha) {
   if (ol_dtype_is_float(ol_result_dtype(2, x)) || ol_is_whole(alpha)) return OL_OK;
   return ol_fail(error, OL_ARGUMENT, "%s: alpha is %g; tensors of integers take a whole number", op,
-                 alpha);
+                 ol_shown(alpha));
 }
 
 ol_status ol_add_scaled(ol_error *error, ol_tensor *x, ol_tensor *y, double alpha,

@@ -78,7 +78,7 @@ static ol_status check(ol_error *error, const request *r) {
                    ol_dtype_name(r->mask->dtype), ol_dtype_name(r->query->dtype));
   if (!(r->dropout >= 0 && r->dropout <= 1))
     return ol_fail(error, OL_ARGUMENT, "%s: dropout_p is %g; a probability is from 0 to 1", r->op,
-                   r->dropout);
+                   ol_shown(r->dropout));
   return check_groups(error, r);
 }
 

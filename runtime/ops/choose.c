@@ -64,7 +64,8 @@ ol_status ol_check_fill(ol_error *error, const char *op, const ol_tensor *value,
   double number = ol_tensor_get(value, 0);
   if (ol_dtype_is_float(dtype) || (dtype == OL_I64 && value->dtype == OL_I64)) return OL_OK;
   if (!ol_is_whole(number) || (dtype == OL_U8 && (number < 0 || number > 255)))
-    return ol_fail(error, OL_ARGUMENT, "%s: %s does not hold %g", op, ol_dtype_name(dtype), number);
+    return ol_fail(error, OL_ARGUMENT, "%s: %s does not hold %g", op, ol_dtype_name(dtype),
+                   ol_shown(number));
   return OL_OK;
 }
 

@@ -55,23 +55,23 @@ int64_t ol_tiling_columns(const ol_tiling *t) { return t->images * t->piece; }
   for (int64_t i = b; i < end; i++) column[i - begin] = 0
 
 #define DEFINE_ROWS(suffix, type)                                                                  \
-  static inline void take_##suffix(const type *line, int64_t stride, int64_t begin, int64_t end,   \
-                                   int64_t a, int64_t b, type *column) {                           \
+  static inline void take_##suffix(const type *x, int64_t at, int64_t stride, int64_t begin,       \
+                                   int64_t end, int64_t a, int64_t b, type *column) {              \
     ZERO_OUTSIDE(type);                                                                            \
     if (stride == 1 && b - a > 64)                                                                 \
-      memcpy(column + (a - begin), line + a, (size_t)(b - a) * sizeof(type));                      \
+      memcpy(column + (a - begin), x + (at + a), (size_t)(b - a) * sizeof(type));                  \
     else if (stride == 1)                                                                          \
-      for (int64_t i = a; i < b; i++) column[i - begin] = line[i];                                 \
+      for (int64_t i = a; i < b; i++) column[i - begin] = x[at + i];                               \
     else                                                                                           \
-      for (int64_t i = a; i < b; i++) column[i - begin] = line[i * stride];                        \
+      for (int64_t i = a; i < b; i++) column[i - begin] = x[at + i * stride];                      \
   }                                                                                                \
-  static inline void add_##suffix(type *line, int64_t stride, int64_t begin, int64_t end,          \
+  static inline void add_##suffix(type *x, int64_t at, int64_t stride, int64_t begin, int64_t end, \
                                   int64_t a, int64_t b, const type *column) {                      \
     (void)end;                                                                                     \
     if (stride == 1)                                                                               \
-      OL_APART for (int64_t i = a; i < b; i++) line[i] += column[i - begin];                       \
+      OL_APART for (int64_t i = a; i < b; i++) x[at + i] += column[i - begin];                     \
     else                                                                                           \
-      for (int64_t i = a; i < b; i++) line[i * stride] += column[i - begin];                       \
+      for (int64_t i = a; i < b; i++) x[at + i * stride] += column[i - begin];                     \
   }
 
 DEFINE_ROWS(f32, float)
@@ -97,7 +97,7 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
         const int64_t end = least_of(ax->out, begin + left), iy = oy * ay->stride + sy;            \
         const int64_t a = iy < 0 || iy >= ay->size ? end : clamp(from, begin, end);                \
         const int64_t b = clamp(to, a, end);                                                       \
-        move(x + (a < b ? iy * ax->size + sx : 0), ax->stride, begin, end, a, b, column);          \
+        move(x, iy * ax->size + sx, ax->stride, begin, end, a, b, column);                         \
         column += end - begin;                                                                     \
         left -= end - begin;                                                                       \
         begin = 0;                                                                                 \

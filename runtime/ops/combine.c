@@ -43,7 +43,7 @@ static ol_status addcmul_forward(ol_error *error, ol_call *call) {
   double value = call->arg[3].number;
   if (!ol_dtype_is_float(ol_result_dtype(3, x)) && !ol_is_whole(value))
     return ol_fail(error, OL_ARGUMENT, "%s: value is %g; tensors of integers take a whole number",
-                   call->op->name, value);
+                   call->op->name, ol_shown(value));
   return ol_map_call(error, call, &addcmul, 3, (double[OL_SCALARS]){ value });
 }
 

@@ -95,7 +95,8 @@ static ol_status check_range(ol_error *error, const char *op, ol_dtype dtype, do
   double limit = dtype == OL_U8 ? 255 : 0x1p53;
   if (ol_dtype_is_float(dtype)) return OL_OK;
   if (value >= (dtype == OL_U8 ? 0 : -limit) && value <= limit) return OL_OK;
-  return ol_fail(error, OL_ARGUMENT, "%s: %s does not hold %g", op, ol_dtype_name(dtype), value);
+  return ol_fail(error, OL_ARGUMENT, "%s: %s does not hold %g", op, ol_dtype_name(dtype),
+                 ol_shown(value));
 }
 
 static ol_status progress(ol_error *error, const char *op, ol_dtype dtype, progression *p,
@@ -119,8 +120,8 @@ static ol_status arange_forward(ol_error *error, ol_call *call) {
     return ol_fail(error, OL_ARGUMENT, "arange: start, end and step must be finite");
   if (step == 0) return ol_fail(error, OL_ARGUMENT, "arange: step must not be 0");
   if ((end - first) * step < 0)
-    return ol_fail(error, OL_ARGUMENT, "arange: a step of %g does not lead from %g to %g", step,
-                   first, end);
+    return ol_fail(error, OL_ARGUMENT, "arange: a step of %g does not lead from %g to %g",
+                   ol_shown(step), ol_shown(first), ol_shown(end));
   double count = ceil((end - first) / step);
   if (count > 0x1p53) return ol_fail(error, OL_SHAPE, "arange: %g elements are too many", count);
   progression p = { .first = first, .step = step, .count = (int64_t)count };

@@ -188,7 +188,7 @@ static ol_status cross_entropy_forward(ol_error *error, ol_call *call) {
   double smoothing = call->arg[LABEL_SMOOTHING].number;
   if (!(smoothing >= 0 && smoothing <= 1))
     return ol_fail(error, OL_ARGUMENT, "cross_entropy: label_smoothing is %g, wants 0 to 1",
-                   smoothing);
+                   ol_shown(smoothing));
   OL_TRY(refuse_weight_gradient(error, call));
   OL_TRY(make_targets(error, call->op, call->arg, true, &targets));
   ol_status status = losses(error, call, &targets);

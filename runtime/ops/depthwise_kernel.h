@@ -47,7 +47,7 @@ static void NAME(lay_line)(const ol_axis *a, int64_t width, int64_t first, const
   if (from > end) from = end;
   memset(to, 0, (size_t)from * sizeof *to);
   if (a->stride == 1 && end > from)
-    memcpy(to + from, x + first + from, (size_t)(end - from) * sizeof *to);
+    memcpy(to + from, x + (first + from), (size_t)(end - from) * sizeof *to);
   else
     for (int64_t i = from; i < end; i++) to[i] = x[first + i * a->stride];
   memset(to + end, 0, (size_t)(width - end) * sizeof *to);

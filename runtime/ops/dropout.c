@@ -40,7 +40,8 @@ static ol_status dropout_forward(ol_error *error, ol_call *call) {
   ol_tensor *x = call->arg[0].tensor, *mask;
   double p = call->arg[1].number;
   if (!(p >= 0 && p <= 1))
-    return ol_fail(error, OL_ARGUMENT, "dropout: p is %g; a probability is from 0 to 1", p);
+    return ol_fail(error, OL_ARGUMENT, "dropout: p is %g; a probability is from 0 to 1",
+                   ol_shown(p));
   if (!ol_dtype_computes(x->dtype))
     return ol_fail(error, OL_DTYPE, "dropout: is not defined for %s", ol_dtype_name(x->dtype));
   if (p == 0 || !call->arg[2].flag) {

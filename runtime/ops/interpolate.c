@@ -153,13 +153,16 @@ static ol_status check_mode(ol_error *error, const ol_value *arg, int spatial) {
 
 static ol_status scale_axis(ol_error *error, double factor, ol_axis *axis) {
   const double out = floor((double)axis->size * factor);
+  if (!(factor > 0))
+    return ol_fail(error, OL_ARGUMENT,
+                   "interpolate: scale_factor is %.14g, wants a positive number", ol_shown(factor));
   if (out >= 1 && out < 1e15) {
     axis->out = (int64_t)out;
     return OL_OK;
   }
   return ol_fail(error, OL_ARGUMENT,
                  "interpolate: scale_factor is %.14g, gives %.14g positions for a size of %lld",
-                 factor, out, (long long)axis->size);
+                 ol_shown(factor), ol_shown(out), (long long)axis->size);
 }
 
 /* Reads the arguments for an input like x; factors are 0 where sizes were given. */

@@ -83,14 +83,15 @@ static ol_status bce_forward(ol_error *error, ol_call *call) {
   OL_TRY(ol_pair_check_weights(error, call, "weight", weight, &pair[0]->shape));
   OL_TRY(check_probabilities(error, op, "input", pair[0]));
   OL_TRY(ol_map(error, op, &bce, 2, pair, NULL, &each));
-  return ol_pair_reduce(error, each, weight, call->arg[REDUCTION].choice, 0, &call->out[0]);
+  return ol_pair_reduce(error, each, weight, call->arg[REDUCTION].choice, OL_ALL_LOSSES,
+                        &call->out[0]);
 }
 
 static ol_status bce_backward(ol_error *error, ol_back *back) {
   ol_tensor *x = back->arg[INPUT].tensor, *y = back->arg[TARGET].tensor, *g;
   const slopes all = { { &bce_slope, &bce_target }, { { x, y }, { x } } };
   OL_TRY(ol_pair_seed(error, back->grad_out[0], back->arg[WEIGHT].tensor,
-                      back->arg[REDUCTION].choice, 0, x->numel, &g));
+                      back->arg[REDUCTION].choice, OL_ALL_LOSSES, x->numel, &g));
   ol_status status = run_slopes(error, back, &all, g);
   ol_release(g);
   return status;
@@ -132,7 +133,8 @@ static ol_status logit_forward(ol_error *error, ol_call *call) {
     OL_TRY(ol_ternary(error, op, &logit_p, y, p, x, &each));
   else
     OL_TRY(ol_binary(error, op, &logit, y, x, &each));
-  return ol_pair_reduce(error, each, weight, call->arg[REDUCTION].choice, 0, &call->out[0]);
+  return ol_pair_reduce(error, each, weight, call->arg[REDUCTION].choice, OL_ALL_LOSSES,
+                        &call->out[0]);
 }
 
 /* With pos_weight: the slopes of (y, p, x) and (p, x), times g. */
@@ -155,7 +157,7 @@ static ol_status logit_backward(ol_error *error, ol_back *back) {
   ol_tensor *x = back->arg[INPUT].tensor, *y = back->arg[TARGET].tensor, *g;
   const slopes all = { { &logit_slope, &logit_target }, { { y, x }, { x } } };
   OL_TRY(ol_pair_seed(error, back->grad_out[0], back->arg[WEIGHT].tensor,
-                      back->arg[REDUCTION].choice, 0, x->numel, &g));
+                      back->arg[REDUCTION].choice, OL_ALL_LOSSES, x->numel, &g));
   ol_status status = back->arg[POS_WEIGHT].tensor ? weighted_slopes(error, back, g)
                                                   : run_slopes(error, back, &all, g);
   ol_release(g);
@@ -179,10 +181,10 @@ OL_FLOATS_VIA(kl_log_target, 3, ol_vexp, OL_SAME, KL_LOG_TARGET)
 
 enum { KL_REDUCTION = 2, LOG_TARGET, BATCHMEAN = OL_NONE + 1 };
 
-/* The reduction, and what its mean divides by: 0 stands for the number of elements. */
+/* The reduction, and what its mean divides by. */
 static ol_reduction kl_reduction(const ol_value *arg, const ol_shape *shape, double *total) {
   int choice = arg[KL_REDUCTION].choice;
-  *total = 0;
+  *total = OL_ALL_LOSSES;
   if (choice != BATCHMEAN) return choice;
   if (shape->ndim > 0) *total = (double)shape->size[0];
   return shape->ndim > 0 ? OL_MEAN : OL_SUM;

@@ -43,14 +43,15 @@ static ol_status measure(ol_error *error, ol_call *call, const distance *d, doub
   ol_tensor *pair[] = { call->arg[INPUT].tensor, call->arg[TARGET].tensor }, *each;
   OL_TRY(ol_pair_check(error, call->op->name, pair[0], pair[1]));
   OL_TRY(ol_map(error, call->op->name, d->rows, 2, pair, (double[OL_SCALARS]){ s }, &each));
-  return ol_pair_reduce(error, each, NULL, call->arg[REDUCTION].choice, 0, &call->out[0]);
+  return ol_pair_reduce(error, each, NULL, call->arg[REDUCTION].choice, OL_ALL_LOSSES,
+                        &call->out[0]);
 }
 
 static ol_status slopes(ol_error *error, ol_back *back, const distance *d, double s) {
   ol_tensor *x = back->arg[INPUT].tensor, *y = back->arg[TARGET].tensor, *g;
   ol_status status = OL_OK;
-  OL_TRY(
-      ol_pair_seed(error, back->grad_out[0], NULL, back->arg[REDUCTION].choice, 0, x->numel, &g));
+  OL_TRY(ol_pair_seed(error, back->grad_out[0], NULL, back->arg[REDUCTION].choice, OL_ALL_LOSSES,
+                      x->numel, &g));
   for (int i = INPUT; i <= TARGET && status == OL_OK; i++) {
     ol_tensor *three[] = { g, i == INPUT ? x : y, i == INPUT ? y : x };
     if (back->needs[i])
@@ -94,7 +95,8 @@ static ol_status l1_backward(ol_error *error, ol_back *back) {
 static ol_status smooth_forward(ol_error *error, ol_call *call) {
   double beta = call->arg[NUMBER].number;
   if (!(beta >= 0))
-    return ol_fail(error, OL_ARGUMENT, "smooth_l1_loss: beta is %g, wants at least 0", beta);
+    return ol_fail(error, OL_ARGUMENT, "smooth_l1_loss: beta is %g, wants at least 0",
+                   ol_shown(beta));
   return measure(error, call, &smooth, beta);
 }
 
@@ -105,7 +107,8 @@ static ol_status smooth_backward(ol_error *error, ol_back *back) {
 static ol_status huber_forward(ol_error *error, ol_call *call) {
   double delta = call->arg[NUMBER].number;
   if (!(delta > 0))
-    return ol_fail(error, OL_ARGUMENT, "huber_loss: delta is %g, wants a positive number", delta);
+    return ol_fail(error, OL_ARGUMENT, "huber_loss: delta is %g, wants a positive number",
+                   ol_shown(delta));
   return measure(error, call, &huber, delta);
 }
 

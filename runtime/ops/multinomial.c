@@ -25,7 +25,7 @@ static ol_status check_row(ol_error *error, const drawing *d, int64_t row, bool 
       return ol_fail(error, OL_ARGUMENT,
                      "multinomial: weight %lld of row %lld is %g; weights are finite and not "
                      "negative",
-                     (long long)k + 1, (long long)row + 1, w);
+                     (long long)k + 1, (long long)row + 1, ol_shown(w));
     positive += w > 0;
   }
   if (positive == 0)

@@ -61,6 +61,7 @@ static ol_status check_list(ol_error *error, const ol_shape *in, const ol_shape 
 /* Reads the shapes; maps come later. */
 static ol_status read_shapes(ol_error *error, const ol_shape *in, const ol_value *arg, job *j) {
   const ol_shape *pads = &arg[PADS].list;
+  int64_t count;
   OL_TRY(check_list(error, in, pads));
   j->in = j->out = *in;
   j->first = in->ndim - pads->ndim / 2;
@@ -71,6 +72,7 @@ static ol_status read_shapes(ol_error *error, const ol_shape *in, const ol_value
     j->before[d] = before;
     j->out.size[d] += before + after;
   }
+  OL_TRY(ol_shape_count(error, &j->out, ol_dtype_size(j->dtype), &count));
   j->in_step[in->ndim] = j->out_step[in->ndim] = 1;
   for (int d = in->ndim - 1; d >= 0; d--) {
     j->in_step[d] = j->in_step[d + 1] * j->in.size[d];
@@ -135,8 +137,8 @@ DEFINE_LINE(64, uint64_t)
     const int64_t *map = j->map[last], out = j->out.size[last];                                    \
     for (int64_t i = 0; i < j->straight; i++)                                                      \
       if (map[i] >= 0) x[map[i]] += g[i];                                                          \
-    type *own = x - j->before[last];                                                               \
-    OL_APART for (int64_t i = j->straight; i < j->end; i++) own[i] += g[i];                        \
+    const int64_t own = j->before[last];                                                           \
+    OL_APART for (int64_t i = j->straight; i < j->end; i++) x[i - own] += g[i];                    \
     for (int64_t i = j->end; i < out; i++)                                                         \
       if (map[i] >= 0) x[map[i]] += g[i];                                                          \
   }

@@ -39,7 +39,7 @@ static ol_status reduce(ol_error *error, ol_tensor *each, ol_reduction reduction
     return OL_OK;
   }
   if (reduction == OL_SUM) return ol_sum(error, each, &all, false, out);
-  if (total == 0)
+  if (total == OL_ALL_LOSSES)
     return ol_reduce(error, "mean", ol_sums, ol_finish_mean, each, &all, false, each->dtype, out);
   OL_TRY(ol_sum(error, each, &all, false, &sum));
   ol_status status = ol_scale(error, sum, 1 / total, out);
@@ -69,7 +69,7 @@ ol_status ol_pair_seed(ol_error *error, ol_tensor *g, ol_tensor *weights, ol_red
                        double total, int64_t numel, ol_tensor **out) {
   ol_tensor *scaled;
   if (reduction != OL_MEAN) return product(error, g, weights, out);
-  OL_TRY(ol_scale(error, g, 1 / (total == 0 ? (double)numel : total), &scaled));
+  OL_TRY(ol_scale(error, g, 1 / (total == OL_ALL_LOSSES ? (double)numel : total), &scaled));
   ol_status status = product(error, scaled, weights, out);
   ol_release(scaled);
   return status;

@@ -9,7 +9,11 @@
 enum { OL_PAIR_INPUT, OL_PAIR_TARGET };
 #define OL_PAIR_PARAMS                                                                             \
   { "input", OL_TENSOR }, { "target", OL_TENSOR, .doc = "of the input's shape" }
-#define OL_REDUCTION_PARAM { "reduction", OL_CHOICE, true, OL_MEAN, OL_REDUCTIONS }
+#define OL_REDUCTION_PARAM                                                                         \
+  { "reduction", OL_CHOICE,     true,                                                              \
+    OL_MEAN,     OL_REDUCTIONS, .doc = "the mean of nothing is NaN, as in PyTorch" }
+
+#define OL_ALL_LOSSES (-1.0) /* as a total: the number of losses */
 
 /* Fails, naming op, unless both are float32 or float64 and of one shape. */
 ol_status ol_pair_check(ol_error *error, const char *op, const ol_tensor *input,
@@ -21,7 +25,7 @@ ol_status ol_pair_check_weights(ol_error *error, const ol_call *call, const char
                                 const ol_tensor *weights, const ol_shape *shape);
 
 /* Multiplies the losses by weights (NULL: ones), reduces them, and releases them. The mean divides
- * by `total`; where it is 0, by the number of elements. */
+ * by `total`. */
 ol_status ol_pair_reduce(ol_error *error, ol_tensor *each, ol_tensor *weights,
                          ol_reduction reduction, double total, ol_tensor **out);
 

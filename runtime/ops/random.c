@@ -78,7 +78,8 @@ OL_FLOATS(normal, 1, NORMAL)
 static ol_status normal_forward(ol_error *error, ol_call *call) {
   const double s[OL_SCALARS] = { call->arg[1].number, call->arg[2].number };
   if (!(s[1] >= 0))
-    return ol_fail(error, OL_ARGUMENT, "normal_: std is %g; it must not be negative", s[1]);
+    return ol_fail(error, OL_ARGUMENT, "normal_: std is %g; it must not be negative",
+                   ol_shown(s[1]));
   return draw_into(error, call, draw_normal, &normal, s);
 }
 
@@ -90,7 +91,8 @@ OL_FLOATS(uniform, 1, UNIFORM)
 static ol_status uniform_forward(ol_error *error, ol_call *call) {
   const double s[OL_SCALARS] = { call->arg[1].number, call->arg[2].number };
   if (!(s[0] <= s[1]) || !isfinite(s[1] - s[0]))
-    return ol_fail(error, OL_ARGUMENT, "uniform_: from %g to %g is not a finite range", s[0], s[1]);
+    return ol_fail(error, OL_ARGUMENT, "uniform_: from %g to %g is not a finite range",
+                   ol_shown(s[0]), ol_shown(s[1]));
   return draw_into(error, call, draw_uniform, &uniform, s);
 }
 
@@ -101,7 +103,8 @@ OL_FLOATS(trial, 1, TRIAL)
 static ol_status bernoulli_in_forward(ol_error *error, ol_call *call) {
   const double s[OL_SCALARS] = { call->arg[1].number };
   if (!(s[0] >= 0 && s[0] <= 1))
-    return ol_fail(error, OL_ARGUMENT, "bernoulli_: p is %g; a probability is from 0 to 1", s[0]);
+    return ol_fail(error, OL_ARGUMENT, "bernoulli_: p is %g; a probability is from 0 to 1",
+                   ol_shown(s[0]));
   return draw_into(error, call, draw_uniform, &trial, s);
 }
 

@@ -4,7 +4,11 @@
 
 #include "autograd/op.h"
 
-/* The choices of a loss's `reduction`, in the order of OL_REDUCTIONS. */
+/* The choices of a loss's `reduction`, in the order of OL_REDUCTIONS.
+ *
+ * The mean of nothing: losses of elements (pair.h) have NaN, 0 / 0, as PyTorch. Losses of classes
+ * have 0 with a gradient of zeros where no target counts, so that a batch whose targets are all
+ * ignored does nothing, while PyTorch has NaN. */
 typedef enum ol_reduction { OL_MEAN, OL_SUM, OL_NONE } ol_reduction;
 #define OL_REDUCTIONS "mean|sum|none"
 
@@ -32,8 +36,7 @@ void ol_targets_release(ol_targets *targets);
 /* The weight of a class. */
 double ol_class_weight(const ol_targets *targets, int64_t class);
 
-/* Reduces the losses of `count` rows, in order, into a new tensor: of shape (none) or 0-d. A mean
- * over a total of 0 is 0. */
+/* Reduces the losses of `count` rows, in order, into a new tensor: of shape (none) or 0-d. */
 ol_status ol_reduce_losses(ol_error *error, const double *loss, int64_t count,
                            const ol_shape *shape, ol_reduction reduction, double total,
                            ol_dtype dtype, ol_tensor **out);

@@ -112,7 +112,7 @@ static ol_status norm_forward(ol_error *error, ol_call *call) {
                          &folding));
   ol_status status = OL_OK;
   if (p < 0 && folding.count == 0 && folding.outer * folding.inner > 0)
-    status = ol_fail(error, OL_SHAPE, "norm: of no elements, p = %g has no value", p);
+    status = ol_fail(error, OL_SHAPE, "norm: of no elements, p = %g has no value", ol_shown(p));
   if (status == OL_OK) status = fold(error, &folding, p, &call->out[0]);
   ol_folding_release(&folding);
   return status;

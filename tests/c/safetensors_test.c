@@ -4,12 +4,14 @@
 #include "io/safetensors.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
 #include "check.h"
+#include "io/safetensors_header.h"
 
 enum { ROUNDS = 4000, LARGEST = 16384 };
 
@@ -127,10 +129,28 @@ static void floats(void) {
   CHECK(widened("F32", 1) == ldexp(1, -149) && widened("F64", 1) == ldexp(1, -1074));
 }
 
+/* An object keeps the last of several values: a tensor would be lost. */
+static void names_are_apart(void) {
+  ol_error error;
+  char *text = NULL;
+  size_t size;
+  const ol_stored twice[] = {
+    { .name = "a", .element = ol_element_find("U8"), .shape = { .ndim = 0 }, .end = 1 },
+    { .name = "a", .element = ol_element_find("U8"), .shape = { .ndim = 0 }, .begin = 1, .end = 2 },
+  };
+  CHECK_EQUAL(ol_safetensors_format(&error, twice, 2, NULL, 0, &text, &size), OL_ARGUMENT);
+  CHECK(strstr(error.message, "the same name") != NULL);
+  const ol_note notes[] = { { "x", "1" }, { "x", "2" } };
+  CHECK_EQUAL(ol_safetensors_format(&error, twice, 1, notes, 2, &text, &size), OL_ARGUMENT);
+  CHECK_EQUAL(ol_safetensors_format(&error, twice, 1, notes, 1, &text, &size), OL_OK);
+  free(text);
+}
+
 int main(void) {
   memory = memfd_create("safetensors", 0);
   snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
   floats();
+  names_are_apart();
   survives_damage("tests/golden/safetensors/held.safetensors");
   survives_damage("tests/golden/safetensors/others.safetensors");
   survives_damage("tests/golden/safetensors/rare.safetensors");

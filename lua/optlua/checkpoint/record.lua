@@ -28,6 +28,8 @@ local function pack_table(value, place, above)
     local is_position = math.type(key) == "integer" and key >= 1 and key <= #value
     if not is_position and type(key) ~= "string" then error(("%s: a key that is a %s cannot be saved"):format(place, type(key)), 0) end
     has_names = has_names or not is_position
+    if not is_position and key:find "^%$" then key = "$" .. key end -- names of our own begin with one
+    if not is_position and not utf8.len(key) then error(("%s: a key that is no UTF-8 cannot be saved: %q"):format(place, key), 0) end
     result[key] = pack(item, ("%s.%s"):format(place, tostring(key)), above)
   end
   above[value] = nil
@@ -38,6 +40,7 @@ end
 function pack(value, place, above)
   local kind = type(value)
   if kind == "number" then return pack_number(value) end
+  if kind == "string" and not utf8.len(value) then error(place .. ": a text that is no UTF-8 cannot be saved", 0) end
   if kind == "string" or kind == "boolean" then return value end
   if kind == "table" then return pack_table(value, place, above) end
   refuse(place, value)
@@ -46,8 +49,12 @@ end
 local function unpack_value(value)
   if type(value) ~= "table" then return value end
   if value["$float"] then return words[value["$float"]] end
-  for key, item in pairs(value) do value[key] = unpack_value(item) end
-  return value
+  local result = {}
+  for key, item in pairs(value) do
+    if type(key) == "string" then key = key:gsub("^%$%$", "$") end
+    result[key] = unpack_value(item)
+  end
+  return result
 end
 
 --- Values as JSON; what cannot be saved (a function, a tensor …) raises and is named.

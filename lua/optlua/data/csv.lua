@@ -109,8 +109,12 @@ end
 --- Raises for a column of undeclared text, naming the cell that is no number.
 local function refuse_text(self, name)
   local ok, message = pcall(host.csv_numbers, self.cells, self.first, self.index[name], self.marks or MARKS, false)
+  if ok then
+    blame(('%s: column "%s": a whole number has more digits than numbers keep; say what it is: types = { ["%s"] = "float" }, '
+      .. '"category" or "string"'):format(WHAT, name, name))
+  end
   blame(('%s: column "%s": %s; say what it is: types = { ["%s"] = "category" } or "string"')
-    :format(WHAT, name, ok and "" or message, name))
+    :format(WHAT, name, message, name))
 end
 
 -- Missing values -----------------------------------------------------------------------------------------
@@ -312,7 +316,8 @@ end
 --- `types` and `categories` (by name: a list of texts; what the numbers 0, 1 … stand for).
 ---
 --- A column is "integer", "float", "category" (numbers for its texts, sorted) or "string" (in `columns` only). Numbers
---- are recognised; texts must be declared, so that a slip in a number is not taken for one. Errors say file, line and
+--- are recognised; texts must be declared, so that a slip in a number is not taken for one, and so must columns with
+--- whole numbers of more digits than int64, or float64 where there are fractions, keeps. Errors say file, line and
 --- column.
 ---@param path string
 ---@param opts? { header?: boolean|string[], types?: string|table<string|integer, string|string[]>, missing?: any, na_values?: string[], delimiter?: string, quote?: string, target?: string|integer|string[], features?: string[], dtype?: "float32"|"float64" }
