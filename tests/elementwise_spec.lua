@@ -33,6 +33,19 @@ describe("functions of one tensor", function()
     assert.same({ inf, inf, "nan", 0, 0 }, read(x:abs()))
   end)
 
+  it("gelu keeps its digits far below 0, has limits, and keeps NaN", function()
+    for x, y in pairs { [-1] = -0.15865525393145705, [-3] = -0.004049694095298929, [-5] = -1.4332578584e-6, [-10] = -7.6198530242e-23 } do
+      local float = optlua.tensor({ x }, { dtype = "float32" }):gelu():item()
+      assert.is_true(math.abs(float / y - 1) < 6e-7, ("gelu(%g) is %.9g"):format(x, float))
+    end
+    local x = optlua.tensor({ -math.huge, -20, 0, 20, math.huge, 0 / 0 }, { requires_grad = true })
+    local y = x:gelu()
+    assert.same({ 0, 0, 0, 20, math.huge }, y:narrow(1, 1, 5):totable())
+    y:sum():backward()
+    assert.same({ 0, 0, 0.5, 1, 1 }, x.grad:narrow(1, 1, 5):totable())
+    assert.is_true(y[6]:isnan():item() == 1 and x.grad[6]:isnan():item() == 1)
+  end)
+
   it("do not overflow where the result does not", function()
     local x = tensor { -200, -90, 90, 200 }
     assert.same({ 0, 0, 1, 1 }, x:sigmoid():totable())

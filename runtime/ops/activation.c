@@ -23,34 +23,41 @@ OL_FLOATS_VIA(silu_rows, 1, ol_vexp, MINUS, SILU)
 OL_FLOATS_VIA(silu_slope, 2, ol_vexp, MINUS, SILU_SLOPE)
 OL_FROM_ARGUMENT(silu)
 
-/* gelu (Hendrycks & Gimpel, 2016): x * Φ(x), with Φ the normal distribution. */
+/* gelu (Hendrycks & Gimpel, 2016): x * Φ(x), with Φ the normal distribution; of doubles by erf. */
 #define GELU_INNER(x) ((x) * (T)M_SQRT1_2)
 #define GELU(x, v)    ((x) * (T)0.5 * (1 + (v)))
-#define GELU_END      (-3.97 * M_SQRT2) /* where the erf of floats is -1 */
-#define GELU_FLOAT(x) ((x) < GELU_END ? -0.0 : 0.5 * (x) * (1 + ol_erf_float(M_SQRT1_2 * (x))))
-OL_MAP_1(gelu_rows_f32, float, float, GELU_FLOAT)
 OL_VIA_1(gelu_rows_f64, double, ol_verf_f64, GELU_INNER, GELU)
+
+/* Of floats by the tail of the distribution, with t = |x|: Φ(-t) = exp(-t²/2) tail(t), so that
+ * nothing cancels where x is negative. Within 3.7 ulp of the result from -1 on, 4.7 from -13 on. */
+#define GELU_T(x)     (fabsf(x) > 14.5f ? 14.5f : fabsf(x)) /* where the tail is 0 */
+#define GELU_LOSS(t)  ((t) * (ol_bell_float(t) * ol_tail_float(t)))
+#define GELU_FLOAT(x) ((x) < 0 ? -GELU_LOSS(GELU_T(x)) : (x) - GELU_LOSS(GELU_T(x)))
+OL_MAP_1(gelu_rows_f32, float, float, GELU_FLOAT)
 OL_ROWS_OF_FLOATS(gelu_rows)
 
-/* Φ(x) + x φ(x), from x. */
-#define DEFINE_GELU_RATE(suffix, type)                                                             \
-  OL_KERNEL static void gelu_rate_##suffix(int64_t count, const type *x, type *y) {                \
-    type density[OL_TILE], inner[OL_TILE];                                                         \
-    OL_ASSUME_TILE(count);                                                                         \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      inner[i] = x[i] * (type)M_SQRT1_2;                                                           \
-      density[i] = x[i] * x[i] * (type) - 0.5;                                                     \
-    }                                                                                              \
-    ol_verf_##suffix(count, inner, inner);                                                         \
-    ol_vexp_##suffix(count, density, density);                                                     \
-    const type scale = (type)(M_2_SQRTPI * M_SQRT1_2 * 0.5);                                       \
-    OL_APART for (int64_t i = 0; i < count; i++) y[i] =                                            \
-        (type)0.5 * (1 + inner[i]) + x[i] * (scale * density[i]);                                  \
+/* Φ(x) + x φ(x), from x. φ is the density, exp(-x²/2) / √(2π). */
+#define ROOT             (M_2_SQRTPI * M_SQRT1_2 * 0.5) /* 1 / √(2π) */
+#define GELU_FALL(t)     (ol_bell_float(t) * (ol_tail_float(t) - (float)ROOT * (t)))
+#define GELU_RATE(x)     ((x) < 0 ? GELU_FALL(GELU_T(x)) : 1 - GELU_FALL(GELU_T(x)))
+#define GELU_SLOPE(g, x) ((g) * GELU_RATE(x))
+OL_MAP_2(gelu_slope_f32, float, float, GELU_SLOPE)
+
+OL_KERNEL static void gelu_rate_f64(int64_t count, const double *x, double *y) {
+  double density[OL_TILE], inner[OL_TILE];
+  OL_ASSUME_TILE(count);
+  for (int64_t i = 0; i < count; i++) {
+    inner[i] = x[i] * M_SQRT1_2;
+    density[i] = x[i] * x[i] * -0.5;
   }
-DEFINE_GELU_RATE(f32, float)
-DEFINE_GELU_RATE(f64, double)
+  ol_verf_f64(count, inner, inner);
+  ol_vexp_f64(count, density, density);
+  OL_APART for (int64_t i = 0; i < count; i++) y[i] =
+      0.5 * (1 + inner[i]) + x[i] * (ROOT * density[i]);
+}
 #define TIMES(g, x, v) ((g) * (v))
-OL_FLOATS_VIA(gelu_slope, 2, gelu_rate, OL_SAME, TIMES)
+OL_VIA_2(gelu_slope_f64, double, gelu_rate_f64, OL_SAME, TIMES)
+OL_ROWS_OF_FLOATS(gelu_slope)
 
 /* Its approximation: x/2 * (1 + tanh(√(2/π) (x + 0.044715 x³))). */
 #define TANH_SCALE     ((T)(M_2_SQRTPI * M_SQRT1_2))

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/erf.h"
 #include "base/rng.h"
 #include "check.h"
 
@@ -86,6 +87,21 @@ static void pow_is_below_one_ulp(void) {
     printf("  pow: %.4f ulp in float64, %.4f in float32\n", worst64, worst32);
 }
 
+/* Of the tail of the normal distribution, whose parts gelu of floats multiplies. */
+static void tails_are_within_bounds(void) {
+  double bell = 0, tail = 0;
+  for (int i = 0; i < COUNT; i++) {
+    const float t = 13.2f * (float)i / COUNT;
+    const long double exact = expl((long double)t * t / -2);
+    const long double share = erfcl(t * sqrtl(0.5L)) / 2;
+    bell = fmax(bell, ulps(ol_bell_float(t), exact, FLT_MANT_DIG, FLT_MIN_EXP));
+    tail = fmax(tail, ulps(ol_tail_float(t), share / exact, FLT_MANT_DIG, FLT_MIN_EXP));
+  }
+  if (!CHECK(bell <= 1.2) || !CHECK(tail <= 3.2)) printf("  %.4f and %.4f ulp\n", bell, tail);
+  CHECK(ol_bell_float(0) == 1 && ol_bell_float(13.3f) == 0 && ol_bell_float(14.5f) == 0);
+  CHECK(isnan(ol_bell_float(NAN)) && ol_tail_float(0) == 0.5f);
+}
+
 static void edges(void) {
   float x[] = { 0, -INFINITY, INFINITY, NAN, 1000 }, y[5];
   ol_vexp_f32(5, x, y);
@@ -138,6 +154,7 @@ int main(int argc, char **argv) {
   if (argc > 1) return printf("%s %llx\n", ol_vecmath_isa(), (unsigned long long)all_bits()) < 0;
   for (int i = 0; i < FUNCTIONS; i++) errors_are_within_bounds(&functions[i]);
   pow_is_below_one_ulp();
+  tails_are_within_bounds();
   edges();
   static const char *const sets[] = { "scalar", "sse2", "avx", "avx512f", "advsimd" };
   for (int i = 0; i < 5; i++) same_bits_under(argv[0], sets[i]);
