@@ -57,6 +57,23 @@ describe("a config", function()
     assert.is_nil((read { "--text=x", "--text=null" }).text)
   end)
 
+  it("reads lists with commas between, and as Lua data", function()
+    local function sizes(word) return read({ "--sizes=" .. word }).sizes end
+    assert.same({ 1, 2, 3 }, sizes "1,2,3")
+    assert.same({ 7 }, sizes "7,")
+    assert.same({ 1, 2 }, sizes "{ 1, 2 }")
+    assert.same({ 0.9, 0.5 }, read({ "--optimizer.betas=0.9, 0.5" }).optimizer.betas)
+    assert.same({ 0.9, 0.5 }, read({ "--optimizer.betas", "{ 0.9, 0.5 }" }).optimizer.betas)
+    assert.equal("0.9,0.5", read({ "--text=0.9,0.5" }).text)
+    assert.equal("{ 1 }", read({ "--text={ 1 }" }).text)
+    assert.same({ "a", "b c" }, read({ "--words=a, b c" }, { words = { "x" } }).words)
+    for _, word in ipairs { "1,x", "{ os.exit() }", "{ function() end }", "{ 1, ", "{ x }", "{ print 'x' }" } do
+      fails("sizes", read, { "--sizes=" .. word })
+    end
+    local help = require "optlua.config.help"
+    assert.matches("a list: --key=0.9,0.99 or --key='{ 0.9, 0.99 }'", help.text(Config.new(sample()), "", {}), 1, true)
+  end)
+
   it("refuses what is wrong, all at once, by name", function()
     fails('unknown option "epoch" %(did you mean "epochs"%?%)', read, { "--epoch=5" })
     fails('net: unknown option "widht" %(did you mean "width"%?%)', read, { "--net.widht=5" })
@@ -167,7 +184,8 @@ describe("a choice in a config", function()
 
   it("is checked by what was chosen", function()
     fails('optimizer: unknown option "momentum".*legal: amsgrad, betas', read, { "--optimizer.momentum=0.9" })
-    fails('optimizer: unknown optimizer "AdamX" %(did you mean "Adam"', read, { "--optimizer=AdamX" })
+    fails('optimizer: unknown optimizer "AdamX" %(did you mean "Adam".*no module of that name either %(AdamX.lua beside', read, { "--optimizer=AdamX" })
+    fails('a module is named without .lua: "optlua.optim.sgd"', read, { "--optimizer=optlua/optim/sgd.lua" })
     fails("optimizer.lr: expected a number at least 0, got %-1", read, { "--optimizer.lr=-1" })
     fails('lr_scheduler: unknown option "warmup_step" %(did you mean "warmup_steps"', read, { "--lr_scheduler.warmup_step=1" })
     fails("lr_scheduler.max_lr: is required", read, { "--lr_scheduler=OneCycleLR" })

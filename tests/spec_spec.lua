@@ -34,6 +34,28 @@ describe("a spec", function()
     assert.is_nil(make():run({ epochs = 0 }).loss)
   end)
 
+  it("notes a key of the script's own that is near another, unless it is described", function()
+    local function notes(spec) return table.concat(spec:new_config().notes, "\n") end
+    local function config(more)
+      local result = { width = 1, n_head = 2, step = 3, optimizer = "SGD" }
+      for key, value in pairs(more or {}) do result[key] = value end
+      return result
+    end
+    assert.equal("", notes(make { config = config() }))
+    assert.equal("the config has a key lr_schedulr of its own (did you mean lr_scheduler?)", notes(make { config = config { lr_schedulr = "cosine" } }))
+    assert.equal("", notes(make { config = config { seeds = optlua.arg { default = 1 } } }))
+    local derived = make({ config = config() }):extend { config = { widht = 2, lr_schedulr = "cosine" } }
+    assert.matches("widht of its own %(did you mean width%?%)", notes(derived:extend {}))
+    assert.matches("lr_schedulr of its own", notes(derived))
+  end)
+
+  it("checks what is monitored before it trains", function()
+    local calls = 0
+    local spec = make { metrics = { accuracy = optlua.metrics.accuracy() }, on_start = function() calls = calls + 1 end }
+    fails('monitor: unknown metric "acurracy" %(did you mean "accuracy"%?%); legal: accuracy, loss', function() spec:run { monitor = "acurracy" } end)
+    assert.equal(0, calls)
+  end)
+
   it("gives the same bits for the same seed, and others for another", function()
     local function weights(seed)
       local spec = make { config = { epochs = 2, batch_size = 4, optimizer = { class = "AdamW" } } }
@@ -242,6 +264,16 @@ describe("what a spec replaces", function()
     assert.equal(seen.optimizers, result.state.optimizers)
     assert.same({ 8, nil }, { seen.steps, seen.default })
     assert.equal(0.05, result.state.optimizers.groups.default.lr)
+  end)
+
+  it("with another class keeps of the old one's arguments those that it takes", function()
+    local base = make { config = { epochs = 1, batch_size = 4, optimizer = { class = "AdamW", lr = 0.5, betas = { 0.5, 0.6 } },
+      lr_scheduler = { class = "warmup_stable_decay", warmup_steps = 2 } } }
+    local own = base:extend { config = { optimizer = { class = "SGD" }, lr_scheduler = { class = "LambdaLR", lr_lambda = function() return 0.5 end } } }
+    assert.same({ class = "SGD", lr = 0.5 }, own.config.optimizer)
+    assert.equal(0.25, own:run().state.optimizers.groups.default.lr)
+    assert.same({ 0.5, 0.6 }, base:extend({ config = { optimizer = { class = "Adam" } } }).config.optimizer.betas)
+    fails('optimizer: unknown option "betas"', function() base:extend({ config = { optimizer = { class = "SGD", betas = { 0.1, 0.1 } } } }):run() end)
   end)
 
   it("makes sections that nothing reads then errors where they are changed, and no part of the help", function()

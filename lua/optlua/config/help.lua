@@ -136,7 +136,7 @@ function help.text(config, usage, switches)
   collect(config.schema, config.values, {}, rows, choices)
   add_unforeseen(config, choices)
   add_lines(lines, "switches:", switches)
-  add_lines(lines, "values, with their defaults in brackets:", rows)
+  add_lines(lines, "values, with their defaults in brackets (a list: --key=0.9,0.99 or --key='{ 0.9, 0.99 }'):", rows)
   local unread = config.unread or {}
   for _, item in ipairs(choices) do
     if not unread[item[2][1]] then add_choice(lines, config.open, table.unpack(item)) end

@@ -13,16 +13,49 @@ local function from_json(value)
   return value
 end
 
---- The value that a word of the command line means: JSON where it is some, else the word itself.
+local floats = { inf = math.huge, ["-inf"] = -math.huge }
+
+--- The words of a list with commas; one behind the last word may end it.
+---@param word string
+---@return string[]
+function text.split(word)
+  local list = {}
+  for item in word:gsub(",%s*$", ""):gmatch "[^,]+" do list[#list + 1] = item:match "^%s*(.-)%s*$" end
+  return list
+end
+
+-- Numbers with commas between them: "0.9,0.999"; nil where it is something else.
+local function numbers(word)
+  if not word:find "^[^,]+," then return nil end
+  local list = text.split(word)
+  for i, item in ipairs(list) do
+    list[i] = floats[item] or item:find "^[-+.%d]" and tonumber(item)
+    if not list[i] then return nil end
+  end
+  return list
+end
+
+-- What Lua data may name.
+local constants = setmetatable({ null = text.null }, { __index = function(_, name) error("no name: " .. tostring(name)) end })
+
+-- Data in Lua's words: "{ 0.9, 0.999 }"; nil where it is something else.
+local function from_lua(word)
+  local chunk = word:find "^%s*{" and load("return " .. word, "=data", "t", constants)
+  if not chunk or word:find "[()]" or word:find "%f[%a]function%f[%A]" then return nil end
+  local ok, value = pcall(chunk)
+  return ok and value or nil
+end
+
+--- The value that a word of the command line means: JSON or Lua data where it is some, numbers with commas between them,
+--- else the word itself.
 ---@param word string
 ---@return any
 function text.read(word)
   local value = core.hidden.json_decode(word)
-  if value == nil then
-    if word == "inf" then return math.huge elseif word == "-inf" then return -math.huge end
-    return word
-  end
-  return from_json(value)
+  if value ~= nil then return from_json(value) end
+  value = floats[word] or numbers(word)
+  if value == nil then value = from_lua(word) end
+  return value == nil and word or value
 end
 
 --- Reads a JSON document.

@@ -32,6 +32,9 @@ local function append(path, key)
   return longer
 end
 
+local standard = { data = true, groups = true, loss = true, lr_scheduler = true, lr_schedulers = true, model = true,
+  optimizer = true, optimizers = true }
+
 -- Values ---------------------------------------------------------------------------------------------------
 
 local SECTION = "section of a config" -- the name of the metatables of finished values
@@ -86,7 +89,7 @@ end
 ---@return optlua.Config
 function Config.new(schema, base)
   if type(schema) ~= "table" then blame("a config is a table, not a " .. type(schema)) end
-  local self = setmetatable({ schema = {}, origin = {}, changed = {}, notes = {}, problems = {} }, Config)
+  local self = setmetatable({ schema = {}, origin = {}, changed = {}, notes = {}, problems = {}, script = schema, base = base or {} }, Config)
   for key, value in pairs(base or {}) do self.schema[key] = value end
   for key, value in pairs(schema) do
     local described = base and is_description(base[key]) and not is_description(value)
@@ -99,6 +102,44 @@ end
 
 function Config:complain(format, ...) table.insert(self.problems, format:format(...)) end
 
+-- Whether a word becomes another by one letter more, one less, another one, or two that change places.
+local function is_slip(a, b)
+  if #a > #b then a, b = b, a end
+  if a == b or #b - #a > 1 then return false end
+  local at = 1
+  while a:byte(at) == b:byte(at) do at = at + 1 end
+  if #a < #b then return a:sub(at) == b:sub(at + 1) end
+  local swapped = a:sub(at, at + 1):reverse() == b:sub(at, at + 1) and a:sub(at + 2) == b:sub(at + 2)
+  return swapped or a:sub(at + 1) == b:sub(at + 1)
+end
+
+--- The key that a script's own key was most likely meant to be: longer words that differ in one slip.
+---@param key any
+---@param known string[]
+---@return string?
+function Config.meant(key, known)
+  for _, name in ipairs(type(key) == "string" and #key > 4 and known or {}) do
+    if is_slip(key, name) then return name end
+  end
+end
+
+--- Notes that a key of the script's own is near another: one that the loop reads, unless it is given. A key that the script
+--- describes (optlua.arg) is meant as it is.
+---@param key string
+---@param meant string?
+function Config:note_near(key, meant)
+  if is_description(self.script[key]) then return end
+  local known = options.names(self.base)
+  for name in pairs(standard) do known[#known + 1] = name end
+  for _, name in ipairs(known) do
+    if name == key then return end
+  end
+  meant = meant or Config.meant(key, known)
+  if meant then
+    table.insert(self.notes, ("the config has a key %s of its own (did you mean %s?)"):format(key, meant))
+  end
+end
+
 -- Setting -----------------------------------------------------------------------------------------------
 
 -- Sets a value that is described by its default or by an arg.
@@ -110,6 +151,9 @@ local function set_leaf(self, values, key, described, setting)
   end
   local option = options.describe(described)
   if raw and (option.type == "string" or type(option.default) == "string") and type(value) ~= "string" then value = raw end
+  if raw and type(value) == "string" and (option.type == "list" or type(option.default) == "table") and value:find "," then
+    value = text.split(value)
+  end
   if type(option.default) == "table" then option = setmetatable({ any_length = true }, { __index = option }) end
   local checked, problem = options.value(name, value, option)
   if problem then self:complain("%s", problem) else values[key] = checked end
@@ -201,9 +245,6 @@ local function set_groups(self, values, path, value, source)
     for _, name in ipairs(options.names(value)) do set_groups(self, values, append(path, name), value[name], source) end
   end
 end
-
-local standard = { data = true, groups = true, loss = true, lr_scheduler = true, lr_schedulers = true, model = true,
-  optimizer = true, optimizers = true }
 
 -- Whether a section that the script's table lacks is read all the same.
 local function is_open(self, key) return self.open and standard[key] and not (self.closed and self.closed[key]) end

@@ -83,6 +83,15 @@ local function from_module(name)
   return nil, ("class: the module %s returns no class and no wrapper"):format(name)
 end
 
+-- Says that a name is neither known nor that of a module.
+local function unknown(name)
+  local module = name:gsub("^%./", ""):gsub("%.lua$", ""):gsub("/", ".")
+  local found = module ~= name and package.searchpath(module, package.path)
+  local other = found and ("a module is named without .lua: %q"):format(module)
+    or ("there is no module of that name either (%s.lua beside the script)"):format((module:gsub("%.", "/")))
+  return ("%s; %s"):format(options.unknown("optimizer", name, known:names()), other)
+end
+
 --- The class that is meant by a class or a wrapper, by a registered name (also as "torch.optim.NAME"), or by
 --- the name of a module that returns one.
 ---@param what any
@@ -96,7 +105,7 @@ function classes.resolve(what)
   if class then return class end
   local problem
   class, problem = from_module(what)
-  return class, not class and (problem or options.unknown("optimizer", what, known:names())) or nil
+  return class, not class and (problem or unknown(what)) or nil
 end
 
 return classes

@@ -3,6 +3,7 @@ local optlua = require "optlua"
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local build = require "optlua.spec.build"
+local choice = require "optlua.config.choice"
 local Config = require "optlua.config.tree"
 
 ---@class optlua.Spec
@@ -112,7 +113,7 @@ end
 ---@return optlua.Spec
 local function new(definition)
   check_definition(definition)
-  local self = setmetatable({ _parts = {}, _callbacks = {} }, Spec)
+  local self = setmetatable({ _parts = {}, _callbacks = {}, _near = {} }, Spec)
   for key, value in pairs(definition) do self[key] = value end
   self.config = definition.config or {}
   for _, name in ipairs(replaceable) do self._parts[name] = { definition[name] } end
@@ -121,15 +122,39 @@ local function new(definition)
   return self
 end
 
-local function merge(base, own)
+-- A section that chooses something: where that is another class, what only the old one takes goes.
+local function merge_choice(kind, base, own)
+  local result = {}
+  base, own = choice.normalise(base) or {}, choice.normalise(own) or own
+  for key, value in pairs(base) do result[key] = value end
+  for key, value in pairs(own) do result[key] = value end
+  local legal = own.class ~= nil and own.class ~= base.class and choice.arguments(kind, result)
+  for key in pairs(legal and base or {}) do
+    if key ~= "class" and own[key] == nil and legal[key] == nil then result[key] = nil end
+  end
+  return result
+end
+
+local function merge(base, own, path)
   local result = {}
   for key, value in pairs(base) do result[key] = value end
   for key, value in pairs(own) do
     local both = type(value) == "table" and type(result[key]) == "table" and not getmetatable(value)
       and not getmetatable(result[key]) and value[1] == nil and result[key][1] == nil
-    result[key] = both and merge(result[key], value) or value
+    local kind = both and choice.kind(path and { path, key } or { key })
+    result[key] = kind and merge_choice(kind, result[key], value) or both and merge(result[key], value, path or key) or value
   end
   return result
+end
+
+-- Keys that an extension adds though they are near one that is there.
+local function near_keys(base, own)
+  local near, known = {}, options.names(base)
+  for _, key in ipairs(options.names(own)) do
+    local meant = base[key] == nil and type(own[key]) ~= "function" and Config.meant(key, known)
+    if meant then near[key] = meant end
+  end
+  return near
 end
 
 --- A spec that differs from this one in some fields: the config is merged key by key; functions replace these, which they are
@@ -141,8 +166,10 @@ function Spec:extend(definition)
   definition = definition or {}
   local own = { name = definition.name or self.name, config = merge(self.config, definition.config or {}) }
   own.metrics = definition.metrics or self.metrics
+  local near = near_keys(self.config, definition.config or {})
   for key, value in pairs(definition) do own[key] = own[key] or value end
   local result = new(own)
+  result._near = setmetatable(near, { __index = self._near })
   for name, chain in pairs(result._parts) do table.move(self._parts[name], 1, #self._parts[name], #chain + 1, chain) end
   for name, list in pairs(self._callbacks) do
     result._callbacks[name] = table.move(result._callbacks[name], 1, #result._callbacks[name], #list + 1, { table.unpack(list) })
@@ -220,6 +247,7 @@ end
 ---@return optlua.Config
 function Spec:new_config()
   local config = Config.new(self.config, base_config)
+  for key in pairs(self.config) do config:note_near(key, self._near[key]) end
   config.open, config.closed = true, closed_sections(self)
   config.unread = unread_sections(config.closed, self._parts)
   return config

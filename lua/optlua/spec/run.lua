@@ -40,6 +40,11 @@ local function choose_monitor(state)
     table.sort(names)
     name = names[1] or "loss"
   end
+  if state.validation and name ~= "loss" and not (state.spec.metrics or {})[name] then
+    local names = require("optlua.options").names(state.spec.metrics or {})
+    names[#names + 1] = "loss"
+    blame("monitor: " .. require("optlua.options").unknown("metric", name, names))
+  end
   state.monitor = name
   state.monitor_mode = state.config.monitor_mode or (name:find "loss$" and "min" or "max")
 end
