@@ -46,6 +46,24 @@ describe("the lexer", function()
 end)
 
 describe("optlua check", function()
+  it("finds tensors, and the numbers of item(), that are tested for truth", function()
+    local trap, zero = "gives a tensor, which is always true", "0 is true in Lua"
+    for source, wanted in pairs {
+      ["if x:all() then end"] = trap, ["while t.a[1]:gt(3) do end"] = trap, ["if not (x + 1):gt(100):all() then end"] = trap,
+      ["repeat until x:eq(1)"] = trap, ["if a and x:isnan():any() then end"] = trap, ["local y = x:any() and 1 or 2"] = trap,
+      ["if x:all():item() then end"] = zero, ["return not x:any():item()"] = zero,
+      ["if f(x)[2]:lt(0) or y then end"] = trap,
+    } do
+      local found = check.source(source)
+      assert.equal(1, #found, source)
+      assert.is_truthy(found[1].message:find(wanted, 1, true), source)
+    end
+    for _, source in ipairs {
+      "if x:all():item() ~= 0 then end", "local m = x:gt(0)", "if f(x:gt(0)) then end", "for a in x:all() do end", "if #x:eq(1) > 0 then end",
+      "if 1 == x:all():item() then end", "local z = x:gt(0) * 2", "local m = m and m:logical_or(o) or o", "if x:equal(y) then end",
+    } do assert.same({}, check.source(source), source) end
+  end)
+
   it("finds several members in one assignment", function()
     for source, wanted in pairs {
       ["local self = {}\nself.a, self.b = 1, 2"] = { "2: members" },

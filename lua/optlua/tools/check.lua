@@ -2,6 +2,7 @@
 --
 --   self.a, self.b = x, y      Lua assigns from right to left: the members would be named in the wrong order
 --   if s.x / s.x == 0 / p == g  in an update rule: a symbol is always true and equal only to itself
+--   if t:all() / not t:gt(0)    a mask is a tensor, which is always true; so is the number 0 that its item() gives
 local files = require "optlua.files"
 local lexer = require "optlua.tools.lexer"
 
@@ -228,6 +229,55 @@ local function look_into_rule(tokens, k, rules, found)
   end
 end
 
+-- Conditions on tensors --------------------------------------------------------------------------------------
+
+local masks = {}
+for name in ("all any eq ne lt le gt ge isclose isfinite isinf isnan logical_and logical_not logical_or logical_xor"):gmatch "%S+" do
+  masks[name] = true
+end
+
+-- The place in front of the bracket that is closed at a place.
+local function before_bracket(tokens, at)
+  local depth = 0
+  repeat
+    local text = text_at(tokens, at)
+    if text == ")" or text == "]" or text == "}" then depth = depth + 1 end
+    if text == "(" or text == "[" or text == "{" then depth = depth - 1 end
+    at = at - 1
+  until depth == 0 or not tokens[at]
+  return at
+end
+
+-- What stands in front of the operand whose method is called at a place (that of the colon).
+local function before_operand(tokens, at)
+  repeat
+    at = at - 1
+    while text_at(tokens, at) == ")" or text_at(tokens, at) == "]" do at = before_bracket(tokens, at) end
+    local token = tokens[at]
+    if token and token.kind == "name" and not logic[token.text] and not tests[token.text] then at = at - 1 end
+  until text_at(tokens, at) ~= "." and text_at(tokens, at) ~= ":"
+  return text_at(tokens, at)
+end
+
+local ends = { ["then"] = true, ["and"] = true, ["or"] = true }
+
+local function look_at_mask(tokens, k, found)
+  local name = tokens[k].text == ":" and text_at(tokens, k + 1)
+  if not masks[name] or text_at(tokens, k + 2) ~= "(" then return end
+  local last, item = behind_bracket(tokens, k + 2), false
+  if text_at(tokens, last) == ":" and text_at(tokens, last + 1) == "item" and text_at(tokens, last + 2) == "(" then
+    last, item = behind_bracket(tokens, last + 2), true
+  end
+  local before, after = before_operand(tokens, k), text_at(tokens, last)
+  local whole = not (after and (arithmetic[after] or compares[after] or orders[after] or after == ":" or after == "." or after == "["))
+  if before == "and" and after == "or" then return end -- a and mask or b chooses
+  local tested = ends[after] and not (compares[before] or orders[before] or arithmetic[before]) or whole and (before == "not" or tests[before])
+  if not tested or found[#found] and found[#found].line == tokens[k].line then return end
+  add(found, tokens[k], item and "the number that item() gives is tested for truth: 0 is true in Lua; compare it: ~= 0"
+    or (":%s(…) is tested for truth: it gives a tensor, which is always true; write :%s:item() ~= 0"):format(name,
+      (name == "all" or name == "any") and name .. "()" or name .. "(…):any()"))
+end
+
 --- The traps in a source.
 ---@param source string
 ---@return { line: integer, message: string }[]
@@ -237,6 +287,7 @@ function check.source(source)
   for k in ipairs(tokens) do
     look_for_assignment(tokens, k, found)
     look_into_rule(tokens, k, rules, found)
+    look_at_mask(tokens, k, found)
   end
   return found
 end
