@@ -78,6 +78,24 @@ describe("the documentation", function()
     end
   end)
 
+  it("lists what there is, when no name is given", function()
+    local text = printed()
+    for _, part in ipairs { "nn", "nn.functional", "nn.init", "optim.groups", "data.transforms", "schedule", "testing" } do
+      assert.matches("\n  " .. part:gsub("%p", "%%%0") .. " +%u", text)
+    end
+    assert.matches("^optlua.nn.functional\n.*relu", printed "nn.functional")
+    assert.matches("^optlua.nn.init\n.*kaiming_uniform_", printed "nn.init")
+    assert.matches("functional.….*utils.…", printed "nn")
+  end)
+
+  it("takes methods as they are thought of, and classes", function()
+    for _, name in ipairs { "Module.save", "model:save", "nn.Module:save", "module.save" } do
+      assert.equal(printed "module:save", printed(name))
+    end
+    assert.equal(printed "nn.Linear", printed(optlua.nn.Linear))
+    assert.equal(printed "AdamW", printed(optlua.optim.AdamW))
+  end)
+
   it("does not insist on capital letters", function()
     assert.equal(printed "AdamW", printed "adamw")
     assert.equal(printed "nn.Linear", printed "NN.linear")

@@ -167,12 +167,13 @@ describe("the interpreter", function()
   end)
 
   it("refuses a wrong command line with its usage", function()
-    for _, arguments in ipairs { "-x", "-e", "-e -l", "-l", "-vv", "-ix", "-Wx", "-Ex", "--nothing", "--versions", "-E -q", "--doc" } do
+    for _, arguments in ipairs { "-x", "-e", "-e -l", "-l", "-vv", "-ix", "-Wx", "-Ex", "--nothing", "--versions", "-E -q" } do
       local result = run("optlua " .. arguments)
       assert_fails(result, 2, "usage: optlua ")
       assert.equal("", result.out)
       assert.is_truthy(result.err:find("'%-[^']*'\n"))
     end
+    assert_fails(run "optlua check", 2, "no operand after 'check'\nusage: optlua ")
   end)
 
   it("shows its usage, its version and its build", function()

@@ -149,6 +149,16 @@ describe("the REPL", function()
       leave(repl)
     end)
 
+    it("shows what is in tables, one level deep, and objects as they print", function()
+      local repl = start()
+      assert.equal('{ 1, "a", loss = 0.5, t = { … } }', repl:enter("{ 1, 'a', loss = 0.5, t = { {} } }"))
+      assert.equal("{}\t(2, 3)\tReLU()", repl:enter("{}, optlua.zeros(2, 3).shape, optlua.nn.ReLU()"))
+      assert.equal("mine", repl:enter("setmetatable({}, { __tostring = function() return 'mine' end })"))
+      local long = repl:enter "load 't = {} for k = 1, 120 do t[k] = 999 + k end return t' ()"
+      assert.matches("^{\r?\n  1000,\r?\n.*  … and 20 more,\r?\n}", (long))
+      leave(repl)
+    end)
+
     it("explains names, and says in one line that there is none", function()
       local repl = start()
       assert.matches("^optim.AdamW%(parameters, options%)\r?\n", (repl:enter 'help "adamw"'))

@@ -410,13 +410,18 @@ end
 
 local function as_is(text) return text end
 
+-- "Module.save", "model:save" and "nn.Module.save" are module:save.
+local function loosely(text)
+  return (text:lower():gsub("^nn%.module", "module"):gsub("^model([.:])", "module%1"):gsub("[.:]", "."))
+end
+
 --- The entries of a name, whole ("nn.Linear") or only its last part ("Linear"); where there is none, those
 --- that differ in small and capital letters only.
 ---@param name string
 ---@return optlua.doc.Entry[]
 function doc.find(name)
   local entries, names = doc.entries(), {}
-  for _, change in ipairs { as_is, string.lower } do
+  for _, change in ipairs { as_is, string.lower, loosely } do
     local found = {}
     for _, entry in ipairs(entries) do
       if is_meant(entry, name, change) then found[#found + 1] = entry end
@@ -441,9 +446,11 @@ function doc.text(entry)
   return table.concat(parts, "\n")
 end
 
---- Prints what a name stands for; an unknown one raises and names the nearest.
----@param name string such as "AdamW", "nn.Linear", "tensor:sum"
+--- Prints what a name stands for; an unknown one raises and names the nearest. Without one: what there is.
+---@param name? string|table such as "AdamW", "nn.Linear", "tensor:sum"; or a class of layers or optimizers
 function doc.print(name)
+  if name == nil then return print(topics.overview()) end
+  if type(name) == "table" then name = rawget(name, "name") end
   if type(name) ~= "string" then error('help: a name expected, as in help "AdamW"', 0) end
   for k, entry in ipairs(doc.find(name)) do
     if k > 1 then print "" end

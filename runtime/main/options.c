@@ -8,7 +8,7 @@
 
 /* Commands of the executable are added here. */
 static const ol_command commands[] = {
-  { "--doc", "NAME", "optlua.doc", "print", "describe an operation, a layer, an optimizer" },
+  { "--doc", "NAME", "optlua.doc", "print", "describe an operation, a layer, an optimizer", true },
   { "test", NULL, "optlua.tools.test", "run", "run the specs of a folder: test [DIR]" },
   { "check", "FILE", "optlua.tools.check", "run", "look for traps in scripts" },
   { "ckpt", "COMMAND", "optlua.tools.ckpt", "run",
@@ -103,7 +103,9 @@ bool ol_options_read(int argc, char **argv, ol_options *out) {
                       argv[out->script - 1]);
   } while (option.kind != OL_OPTION_END);
   out->command = command_at(argv, out->script);
-  if (out->command != NULL && out->command->operand != NULL && argv[out->script + 1] == NULL)
+  const ol_command *command = out->command;
+  if (command != NULL && command->operand != NULL && !command->optional &&
+      argv[out->script + 1] == NULL)
     return complain("no operand after", out->command->word);
   return true;
 }
@@ -124,7 +126,7 @@ void ol_usage(FILE *file) {
         file);
   for (size_t i = 0; i < COMMANDS; i++) {
     const ol_command *c = &commands[i];
-    fprintf(file, "  %s %-*s%s\n", c->word, (int)(10 - strlen(c->word)),
+    fprintf(file, "  %s %-*s %s\n", c->word, (int)(9 - strlen(c->word)),
             c->operand ? c->operand : "", c->summary);
   }
 }

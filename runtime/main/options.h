@@ -11,6 +11,7 @@ typedef struct ol_command {
   const char *operand; /* what must follow it, or NULL */
   const char *module, *function;
   const char *summary;
+  bool optional; /* whether the operand may be left out */
 } ol_command;
 
 /* What comes before the script. */

@@ -13,13 +13,11 @@
 
 /* ---- What is there without require ---- */
 
-/* help(name): the documentation of a name; a line where there is none. */
+/* help(name): the documentation of a name, a line where there is none; help(): what there is. */
 static int help(lua_State *L) {
-  if (lua_isnoneornil(L, 1)) {
+  if (lua_isnoneornil(L, 1))
     puts("help \"NAME\"   describes an operation, a layer, an optimizer: help \"AdamW\"\n"
-         "Tab completes names, Ctrl-C cancels, Ctrl-D leaves.");
-    return 0;
-  }
+         "Tab completes names, Ctrl-C cancels, Ctrl-D leaves.\n");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "optlua.doc");
   lua_call(L, 1, 1);
@@ -134,11 +132,26 @@ static ol_line read_chunk(lua_State *L, int *status) {
 
 /* ---- Evaluating and printing ---- */
 
+/* Puts in place of the table at an index what is in it, as text, where the library is there and the
+ * table has no text of its own. */
+static void open_table(lua_State *L, int index) {
+  int top = lua_gettop(L);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "optlua.shown");
+  if (ol_protected_call(L, 1, 1, false) == LUA_OK) {
+    lua_pushvalue(L, index);
+    if (ol_protected_call(L, 1, 1, false) == LUA_OK) lua_replace(L, index);
+  }
+  lua_settop(L, top);
+}
+
 /* Prints the values above index `below` with the global print. */
 static void print_values(lua_State *L, int below) {
   int count = lua_gettop(L) - below;
   if (count == 0) return;
   luaL_checkstack(L, LUA_MINSTACK, "too many results to print");
+  for (int i = below + 1; i <= below + count; i++)
+    if (lua_istable(L, i)) open_table(L, i);
   lua_getglobal(L, "print");
   lua_insert(L, below + 1);
   if (ol_protected_call(L, count, 0, false) == LUA_OK) return;
