@@ -1,8 +1,6 @@
 --- evaluating: runs a model without training it.
 local optlua = require "optlua"
 
-local function traceback(err) return type(err) == "string" and debug.traceback(err, 2) or err end
-
 --- Calls fn(...) while a model is in evaluation mode and no gradients are recorded. The mode of each module is as
 --- before afterwards, also after an error, which is raised again.
 ---@param model nn.Module
@@ -12,13 +10,11 @@ local function traceback(err) return type(err) == "string" and debug.traceback(e
 local function evaluating(model, fn, ...)
   local modes = {}
   for _, module in model:named_modules() do modes[module] = module.training end
-  local function restore(ok, ...)
+  local restored <close> = setmetatable({}, { __close = function() -- luacheck: ignore
     for module, mode in pairs(modes) do rawset(module, "training", mode) end
-    if not ok then error((...), 0) end
-    return ...
-  end
+  end })
   model:eval()
-  return restore(xpcall(optlua.no_grad, traceback, fn, ...))
+  return optlua.no_grad(fn, ...)
 end
 
 return evaluating

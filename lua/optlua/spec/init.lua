@@ -267,7 +267,7 @@ function Spec:run(overrides, opts)
 end
 
 --- What the command line does: called by the program for a script that returns a spec.
-function Spec.__optlua_run(self, ...) return require("optlua.spec.cli")(self, ...) end
+function Spec.__optlua_run(self, ...) require("optlua.spec.mistake").guard(require "optlua.spec.cli", self, ...) end
 
 function Spec:__tostring() return ("spec %s"):format(self.name) end
 

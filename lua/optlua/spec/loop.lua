@@ -46,7 +46,7 @@ end
 -- A loss that is not finite: an error, or the whole window is dropped. Gives what is wrong then.
 local function check_finite(state, loss, value)
   if value == value and math.abs(value) < math.huge or state.nonfinite == "off" then return nil end
-  local problem = ("the loss is %s at update %d (epoch %d)%s"):format(tostring(value), state.step, state.epoch,
+  local problem = ("the loss is %s at update %d (epoch %d)%s"):format(value ~= value and "nan" or tostring(value), state.step, state.epoch,
     blame_parameter(state, loss))
   if state.nonfinite == "error" then error(problem, 0) end
   return problem

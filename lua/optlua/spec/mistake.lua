@@ -1,0 +1,49 @@
+--- mistake: how an error ends a run on the command line. What the library says of a mistake is one line; an error in a function
+--- of the script, or in the library itself, comes with its traceback.
+
+local library = debug.getinfo(1, "S").source:match "^@?(.*)spec/mistake%.lua$"
+
+local mistake = {}
+
+-- An error that describes itself is printed as it is.
+local Message = { __tostring = function(self) return self.text end }
+
+-- Whether it was the library that raised what a handler, two levels below here, is called for: not by a fault of its own code.
+local function is_said_by_library()
+  local level = 3
+  local info = debug.getinfo(level, "S")
+  if not info or info.what ~= "C" then return false end
+  while info and info.what == "C" do
+    level = level + 1
+    info = debug.getinfo(level, "S")
+  end
+  return info ~= nil and info.source:sub(2, #library + 1) == library
+end
+
+-- A message without the place in the library where it was raised.
+local function without_place(text)
+  if text:sub(1, #library) == library then return (text:gsub("^[^\n]-:%d+: ", "", 1)) end
+  return text
+end
+
+local function describe(problem)
+  local text = tostring(problem)
+  if text:find "interrupted!$" or is_said_by_library() then
+    text = without_place(text)
+  else
+    text = debug.traceback(text, 2)
+  end
+  return setmetatable({ text = text }, Message)
+end
+
+--- Calls a function, whose errors are raised again as they are to be printed. When nobody reads what is printed any more, the
+--- program ends and says nothing.
+---@param fn function
+function mistake.guard(fn, ...)
+  local ok, problem = xpcall(fn, describe, ...)
+  if ok then return end
+  if problem.text:find "^[^\n]*write to a closed pipe" then os.exit(1, true) end
+  error(problem, 0)
+end
+
+return mistake
