@@ -1,6 +1,7 @@
 -- A character-level GPT that learns the text you give it, in a plain loop (06_char_gpt.lua says the same as a spec).
 --   optlua scripts/char_gpt.lua                       (the licence texts of this machine)
 --   optlua scripts/char_gpt.lua --text FILE --steps 2000 --width 256 --save gpt.safetensors
+--   optlua scripts/char_gpt.lua --text FILE --steps 0 --width 256 --load gpt.safetensors      (goes on with what was saved)
 local optlua = require "optlua"
 local nn, optim, data = optlua.nn, optlua.optim, optlua.data
 
@@ -9,6 +10,7 @@ local config = optlua.config {
   tokens = optlua.arg { default = 300, doc = "characters to write after training" },
   text = optlua.arg { type = "string", doc = "file to learn; default: the licence texts of this machine" },
   save = optlua.arg { type = "string", doc = "file for what was learnt" },
+  load = optlua.arg { type = "string", doc = "file that --save wrote, to begin with" },
 }
 optlua.manual_seed(config.seed)
 
@@ -43,9 +45,15 @@ function GPT:forward(ids)                                  -- (B,T) -> (B,T,V)
   return self.head(self.ln(x))
 end
 
-local train, validation = data.text(config.text or data.system_texts(), { context = config.context })
+local vocabulary
+if config.load then                                        -- the file has its characters; the first stands for others
+  local characters = select(2, optlua.load(config.load)).characters
+  vocabulary = data.vocabulary(characters, { unknown = characters:match(utf8.charpattern) })
+end
+local train, validation = data.text(config.text or data.system_texts(), { context = config.context, vocabulary = vocabulary })
 local loader = data.loader(train, { batch_size = config.batch_size, shuffle = true })
 local model = GPT(config, #train.vocabulary)
+if config.load then model:load(config.load) end
 
 local function loss_fn(logits, targets)                    -- (B,T,V), (B,T)
   return nn.functional.cross_entropy(logits:flatten(1, 2), targets:flatten())
@@ -82,4 +90,4 @@ local result = optlua.evaluate(model, validation, { loss = optlua.metrics.loss(l
 print(("validation loss %.4f after %d steps in %d s"):format(result.loss, step, os.time() - began))
 print(data.generate(model, train.vocabulary,
   { prompt = "The ", tokens = config.tokens, temperature = 0.8, context = config.context }))
-if config.save then model:save(config.save) end
+if config.save then model:save(config.save, { characters = table.concat(train.vocabulary.characters) }) end

@@ -1,7 +1,7 @@
 -- CSV files as datasets.
 local optlua = require "optlua"
 local files = require "files"
-local data = optlua.data
+local data, nn = optlua.data, optlua.nn
 
 local fails = require("fails").matching
 
@@ -62,6 +62,25 @@ describe("data.csv", function()
     assert.equal(3, #read(packed, { target = 3, types = { [3] = "category" } }))
   end)
 
+  it("lays a list of targets side by side, also of one, as a layer of one output has them", function()
+    local text = "age,price\n1,2\n3,4\n"
+    assert.same({ 2 }, (select(2, read(text, { target = "price" }).batch(optlua.arange(2)))).shape)
+    local set = read(text, { target = { "price" } })
+    local x, y = set.batch(optlua.arange(2))
+    assert.same({ { 2, 1 }, "float32" }, { y.shape, y.dtype })
+    assert.same({}, nn.functional.mse_loss(nn.Linear(1, 1)(x), y).shape)
+  end)
+
+  it("says all that is to be declared at once, and first what no column is called", function()
+    local text = "age,colour,label\n1,red,a\n2,blue,b\n"
+    local message = fails('column "colour": .*column "label": ', read, text, {})
+    assert.is_nil(message:find "csv_spec.lua:%d+: .*csv_spec.lua:%d+")
+    fails('target: unknown column "labl"', read, text, { target = "labl" })
+    fails('features: unknown column "ag"', read, text, { features = { "ag" } })
+    fails("sep: this option is called delimiter", read, text, { sep = ";" })
+    fails('missing: of columns such as "a", of type integer: .*got mean', read, "a\n1\n", { missing = "mean" })
+  end)
+
   it("takes several targets, and lists of categories", function()
     local set = read(plants, { target = { "width", "length" }, types = { kind = { "fir", "oak", "elm" } } })
     local x, y = set.get(1)
@@ -78,7 +97,7 @@ describe("data.csv", function()
       fails_with(text, { types = types }, ':3:1: column "a": a value is missing; missing = "drop"')
       fails_with("a,b\n1,2\n3,\n", nil, ':3:3: column "b": a value is missing')
       fails_with('a,b\n1,""\n', nil, ':2:3: column "b": a value is missing')
-      fails_with("a\n1\n", { missing = "what" }, 'column "a" of type integer: "error", "drop", "nan" or a number expected, got what')
+      fails_with("a\n1\n", { missing = "what" }, '"a", of type integer: "error", "drop", "nan" or a number expected, got what')
     end)
 
     it("drops their rows", function()

@@ -125,6 +125,9 @@ describe("scripts/char_gpt.lua", function()
       assert.equal(44, #out:match "[^\n]*$")
       local model = require("optlua").load(folder .. "/gpt")
       assert.same({ 32 }, model["blocks.0.ln1.weight"].shape)
+      process.write(folder .. "/other", ("The cat sat on a mat. ä\n"):rep(100)) -- a character that was not learnt, others are missing
+      local again = run(small .. ("--text %s/other --steps 0 --tokens 40 --load %s/gpt"):format(folder, folder))
+      assert.matches("The [cd][ao][tg] ", again:match "[^\n]*$")
     end)
   end)
 

@@ -56,6 +56,19 @@ describe("a vocabulary", function()
     fails("every byte is known", data.vocabulary, "abc", { level = "byte", unknown = "?" })
   end)
 
+  it("comes back from a plain table", function()
+    for _, one in ipairs {
+      data.vocabulary "größer", data.vocabulary("abc", { unknown = "?" }), data.vocabulary("any", { level = "byte" }), data.vocabulary "",
+    } do
+      local again = data.vocabulary(one:totable())
+      assert.same(one:totable(), again:totable())
+      assert.same({ one.level, one.characters, one.unknown }, { again.level, again.characters, again.unknown })
+    end
+    assert.equal("a?", (data.vocabulary(data.vocabulary("abc", { unknown = "?" }):totable()):decode { 1, 0 }))
+    fails('unknown option "charakters"', data.vocabulary, { charakters = {} })
+    fails("characters%[1%]: a text expected, got a number", data.vocabulary, { characters = { 1 } })
+  end)
+
   it("takes any file as bytes", function()
     local v = data.vocabulary("", { level = "byte" })
     assert.same({ 256, { 0, 255, 195, 164 } }, { #v, v:encode "\0\xffä":totable() })
@@ -222,6 +235,19 @@ describe("data.generate", function()
       assert.is_truthy(text:find("xx", 1, true) or text:find("yy", 1, true))
       assert.is_truthy(text:find("y", 2, true))
     end
+  end)
+
+  it("names the option that keeps a model within its positions", function()
+    local Positions = nn.class("Positions", Next)
+    function Positions:forward(ids)
+      self.drop(nn.functional.embedding(optlua.arange(0, ids.shape[2]), optlua.zeros(4, 2)))
+      return Next.forward(self, ids)
+    end
+    local model = Positions(6)
+    local message = fails("fails on 5 tokens .*out of range.*the option context says", data.generate, model, v, { prompt = "abcd", tokens = 9 })
+    assert.is_nil(message:find "traceback")
+    assert.is_true(model.training)
+    assert.equal(13, #data.generate(model, v, { prompt = "abcd", tokens = 9, context = 4 }))
   end)
 
   it("says what does not fit, and restores modes then too", function()

@@ -360,6 +360,7 @@ local function add_objects(entries)
   local optimizer = optlua.optim.SGD {}
   for _, one in ipairs {
     { "loader:", "data", optlua.data.loader { n = 0, get = print } },
+    { "vocabulary:", "data", optlua.data.vocabulary "" },
     { "progress:", "library", optlua.progress() },
     { "scheduler:", "optim", optlua.optim.lr_scheduler(optimizer, function() return 1 end) },
   } do add_table(entries, one[1], one[2], getmetatable(one[3]).__index) end

@@ -106,15 +106,26 @@ local function found_kind(self, name)
   return host.csv_kind(self.cells, self.first, self.index[name], self.marks or MARKS)
 end
 
---- Raises for a column of undeclared text, naming the cell that is no number.
-local function refuse_text(self, name)
+--- What is wrong with a column of undeclared text, naming the cell that is no number.
+local function text_problem(self, name)
   local ok, message = pcall(host.csv_numbers, self.cells, self.first, self.index[name], self.marks or MARKS, false)
   if ok then
-    blame(('%s: column "%s": a whole number has more digits than numbers keep; say what it is: types = { ["%s"] = "float" }, '
-      .. '"category" or "string"'):format(WHAT, name, name))
+    return ('%s: column "%s": a whole number has more digits than numbers keep; say what it is: types = { ["%s"] = "float" }, '
+      .. '"category" or "string"'):format(WHAT, name, name)
   end
-  blame(('%s: column "%s": %s; say what it is: types = { ["%s"] = "category" } or "string"')
-    :format(WHAT, name, message, name))
+  message = message:sub(message:find(self.path, 1, true) or 1) -- without the line of the script, which comes first
+  return ('%s: column "%s": %s; say what it is: types = { ["%s"] = "category" } or "string"'):format(WHAT, name, message, name)
+end
+
+--- The kind of each column; raises for all that are text and were not declared.
+local function kinds_of(self, opts)
+  local kinds, problems = declared_kinds(self, opts.types), {}
+  for _, name in ipairs(self.names) do
+    kinds[name] = kinds[name] or found_kind(self, name)
+    if kinds[name] == "text" then problems[#problems + 1] = text_problem(self, name) end
+  end
+  if #problems > 0 then blame(table.concat(problems, "\n")) end
+  return kinds
 end
 
 -- Missing values -----------------------------------------------------------------------------------------
@@ -134,8 +145,9 @@ local function policy_of(self, name, kind, missing)
     or (is_text(kind) and type(policy) == "string" and policy ~= "nan")
     or (not is_text(kind) and (policy == "nan" or type(policy) == "number"))
   if not fits then
-    blame(('%s: missing: column "%s" of type %s: "error", "drop"%s expected, got %s'):format(WHAT, name,
-      type(kind) == "table" and "category" or kind, is_text(kind) and " or a text" or ', "nan" or a number', tostring(policy)))
+    local form = type(missing) == "table" and 'column "%s" of type %s' or 'of columns such as "%s", of type %s'
+    blame(('%s: missing: %s: "error", "drop"%s expected, got %s'):format(WHAT,
+      form:format(name, type(kind) == "table" and "category" or kind), is_text(kind) and " or a text" or ', "nan" or a number', tostring(policy)))
   end
   if kind == "integer" and type(policy) == "number" and not math.tointeger(policy) then
     blame(('%s: missing: column "%s" of type integer: an integer expected, got %s'):format(WHAT, name, policy))
@@ -199,11 +211,9 @@ end
 
 --- Decides on kinds and on what is missing; `dropped` is a mask of the rows that go.
 local function plan(self, opts)
-  local kinds, policies, masks, dropped = declared_kinds(self, opts.types), {}, {}, nil
+  local kinds, policies, masks, dropped = kinds_of(self, opts), {}, {}, nil
   for _, name in ipairs(self.names) do
-    local kind = kinds[name] or found_kind(self, name)
-    if kind == "text" then refuse_text(self, name) end
-    kinds[name] = kind
+    local kind = kinds[name]
     policies[name] = policy_of(self, name, kind, opts.missing)
     local marks = self.marks or (is_text(kind) and { "" }) or MARKS
     local mask = host.csv_missing(self.cells, self.first, self.index[name], marks, is_text(kind))
@@ -280,10 +290,10 @@ local function join(names, columns, dtype, option)
   return optlua.stack(list, 2)
 end
 
---- The targets: those of one column as they are, those of several side by side.
-local function targets_of(names, columns, dtype)
-  local joined = join(names, columns, dtype, "target")
-  return #names == 1 and columns[names[1]] or joined
+--- The targets: those of one column as they are, those of a list side by side: (rows, columns).
+local function targets_of(names, columns, opts)
+  local joined = join(names, columns, opts.dtype, "target")
+  return type(opts.target) ~= "table" and columns[names[1]] or joined
 end
 
 local schema = {
@@ -299,6 +309,7 @@ local schema = {
 }
 
 local function check(opts)
+  if type(opts) == "table" and opts.sep ~= nil then blame(WHAT .. ": sep: this option is called delimiter") end
   opts = options.check(WHAT, opts, schema)
   for _, name in ipairs { "delimiter", "quote" } do
     if #opts[name] ~= 1 or opts[name]:find "[\r\n]" then blame(("%s: %s: one byte expected, got %q"):format(WHAT, name, opts[name])) end
@@ -311,8 +322,8 @@ local function check(opts)
 end
 
 --- A dataset of the rows of a CSV file, gzipped or plain. An item is the features, float32 (columns), and where
---- `target` names a column its value: int64 of integers and categories, else float32. Several targets come side by
---- side, float32. The dataset has fields `columns` (by name: a tensor, or a list of texts), `names`, `features`,
+--- `target` names a column its value: int64 of integers and categories, else float32. A list of targets, also of one,
+--- comes side by side, float32 (columns): so { "price" } goes with the (B, 1) of nn.Linear(…, 1). The dataset has fields `columns` (by name: a tensor, or a list of texts), `names`, `features`,
 --- `types` and `categories` (by name: a list of texts; what the numbers 0, 1 … stand for).
 ---
 --- A column is "integer", "float", "category" (numbers for its texts, sorted) or "string" (in `columns` only). Numbers
@@ -335,12 +346,13 @@ local function csv(path, opts)
   if type(opts.missing) == "table" then
     for name in pairs(opts.missing) do column_name(self, "missing", name) end
   end
-  local columns, categories, kinds = read_columns(self, opts)
   local targets = names_in(self, "target", opts.target)
+  names_in(self, "features", opts.features)
+  local columns, categories, kinds = read_columns(self, opts)
   local features = features_of(self, opts, targets, columns)
   if #features == 0 then blame(("%s: %s: no column is left for the features"):format(WHAT, path)) end
   local x = join(features, columns, opts.dtype, "features")
-  local set = #targets == 0 and dataset.tensors(x) or dataset.tensors(x, targets_of(targets, columns, opts.dtype))
+  local set = #targets == 0 and dataset.tensors(x) or dataset.tensors(x, targets_of(targets, columns, opts))
   set.columns, set.names, set.features, set.categories = columns, self.names, features, categories
   set.types = kinds
   for name, kind in pairs(kinds) do kinds[name] = type(kind) == "table" and "category" or kind end

@@ -34,9 +34,20 @@ local function draw(logits, opts)
   return logits:softmax(1):multinomial(1):item()
 end
 
+--- Calls the model; where it has no position for that many tokens, says which option helps.
+local function run(model, ids, context)
+  local ok, result = pcall(model, ids:unsqueeze(1)) -- (1,T) -> (1,T,V)
+  if ok then return result end
+  if type(result) == "string" and result:find "out of range" and not context then
+    blame(("data.generate: the model fails on %d tokens (%s); the option context says how many it sees at most")
+      :format(#ids, result:match "^[^\n]*"))
+  end
+  error(result, 0)
+end
+
 --- The logits (V) of what follows the ids (T).
-local function predict(model, ids, size)
-  local logits = model(ids:unsqueeze(1)) -- (1,T) -> (1,T,V)
+local function predict(model, ids, size, context)
+  local logits = run(model, ids, context)
   if not optlua.is_tensor(logits) or logits.ndim ~= 3 or logits.shape[2] ~= #ids or logits.shape[3] ~= size then
     local got = optlua.is_tensor(logits) and ("shape %s"):format(shape_text(logits)) or type(logits)
     blame(("data.generate: the model gives %s; logits of shape (1, %d, %d) expected"):format(got, #ids, size))
@@ -47,7 +58,7 @@ end
 local function continue(model, vocabulary, ids, opts)
   for _ = 1, opts.tokens do
     local seen = opts.context and #ids > opts.context and ids:narrow(1, #ids - opts.context + 1, opts.context) or ids
-    local id = draw(predict(model, seen, #vocabulary), opts)
+    local id = draw(predict(model, seen, #vocabulary, opts.context), opts)
     ids = optlua.cat { ids, optlua.tensor({ id }, "int64") }
   end
   return vocabulary:decode(ids)

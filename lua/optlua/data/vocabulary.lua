@@ -73,6 +73,17 @@ function Vocabulary:decode(ids)
   return table.concat(words)
 end
 
+--- All that a vocabulary is, as a plain table, for a checkpoint or a file; data.vocabulary makes it anew.
+---
+---     local saved = optlua.data.vocabulary("hello"):totable()
+---     print(table.concat(saved.characters)) --> ehlo
+---     print(optlua.data.vocabulary(saved):decode { 1, 0 }) --> he
+---@return { level: "char"|"byte", characters?: string[], unknown?: string }
+function Vocabulary:totable()
+  if self.level == "byte" then return { level = "byte" } end
+  return { level = "char", characters = table.move(self.characters, 1, #self, 1, {}), unknown = self.unknown }
+end
+
 --- A vocabulary of code points, which are sorted and different.
 local function of_codes(codes, unknown)
   local self = setmetatable({ level = "char", characters = {}, unknown = unknown, numbers = numbers_of(codes) }, Vocabulary)
@@ -112,16 +123,28 @@ local schema = {
   unknown = { required = false, type = "string" },
 }
 
+--- What totable gave, as the text and the options that make the same vocabulary.
+local function of_table(saved)
+  local given = options.check("data.vocabulary", saved, {
+    level = schema.level, unknown = schema.unknown, characters = { default = {}, type = "list" },
+  })
+  for k, character in ipairs(given.characters) do
+    if type(character) ~= "string" then blame(("data.vocabulary: characters[%d]: a text expected, got a %s"):format(k, type(character))) end
+  end
+  return table.concat(given.characters), { level = given.level, unknown = given.unknown }
+end
+
 --- The vocabulary of a text: its different characters (UTF-8 code points), sorted; or all 256 bytes.
 ---
 ---     local vocabulary = optlua.data.vocabulary "hello"
 ---     print(#vocabulary, vocabulary:encode "hole") --> 4 tensor([1, 3, 2, 0])
 ---     print(vocabulary:decode { 1, 3, 2, 0 }) --> hole
----@param text string
+---@param text string|table or what vocabulary:totable() gave
 ---@param opts? { level?: "char"|"byte", unknown?: string } level: "char"; unknown: a character that stands for
 ---  those that the text has not; without it they raise
 ---@return data.Vocabulary
 local function vocabulary(text, opts)
+  if type(text) == "table" and opts == nil then text, opts = of_table(text) end
   options.argument("data.vocabulary", "text", text, { required = true, type = "string" })
   opts = options.check("data.vocabulary", opts, schema)
   return build("data.vocabulary", host.text_units(text, opts.level == "byte"), opts)
