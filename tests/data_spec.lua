@@ -329,6 +329,10 @@ describe("evaluate", function()
     assert.near(2 / 3, again.accuracy, 1e-12)
   end)
 
+  it("says that metrics have names", function()
+    fails("write { accuracy = metrics.accuracy%(%) }", optlua.evaluate, nn.Linear(1, 1), numbers(1), optlua.metrics.accuracy())
+  end)
+
   it("averages losses over items, whatever the batches", function()
     local model, loss = nn.Identity(), optlua.metrics.loss(nn.CrossEntropyLoss())
     local whole = optlua.evaluate(model, set, { loss = loss }).loss

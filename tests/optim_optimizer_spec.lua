@@ -636,6 +636,15 @@ SGD (
   end)
 end)
 
+describe("what is handed over in another form", function()
+  it("is told where it stands", function()
+    local p = param { 1 }
+    fails("AdamW: the parameters stand first, alone: optim.AdamW%(parameters, { lr = 0.1 }%)", optim.AdamW, { params = { p }, lr = 1 })
+    fails("hyperparameters are a table, { lr = 0.1 }, not a number", optim.AdamW, { p }, 1e-3)
+    fails("schedule.LambdaLR { lr_lambda = … }", optlua.schedule.LambdaLR, function() return 1 end)
+  end)
+end)
+
 describe("a field of an optimizer", function()
   it("is its own, or an error that says where the values are", function()
     local one = optim.AdamW(model(), { lr = 0.1 })

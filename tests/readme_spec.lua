@@ -55,7 +55,7 @@ describe("README", function()
     process.write(folder .. "/plain.lua", plain)
     local result = process.run(folder, "optlua plain.lua")
     assert.equal("", result.err)
-    assert.matches("Lion: float32, 1 pass", result.out)
+    assert.matches("%(5, 10%)\nLion: float32, 1 pass", result.out)
   end)
 
   for _, command in ipairs(commands()) do

@@ -38,6 +38,9 @@ local function evaluate(model, source, metrics, opts)
   if type(metrics) ~= "table" then
     blame(("optlua.evaluate: metrics: a table of metrics by name expected, got %s"):format(type(metrics)))
   end
+  if metrics.update then
+    blame "optlua.evaluate: metrics: a table of metrics by name expected, got a metric; write { accuracy = metrics.accuracy() }"
+  end
   for name, metric in pairs(metrics) do
     if type(metric) ~= "table" or not (metric.update and metric.compute and metric.reset) then
       blame(("optlua.evaluate: metric %q needs update, compute and reset"):format(name))

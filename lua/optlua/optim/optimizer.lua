@@ -243,8 +243,12 @@ function Optimizer.new(class, given, opts)
   local self = setmetatable({ class = class }, Optimizer)
   Optimizer._init(self, class.name)
   if given == nil then blame(class.name .. ": parameters expected: a module, an iterator, a list, or groups") end
+  if is_group(given) and not params.is_module(given) then
+    blame(("%s: the parameters stand first, alone: optim.%s(parameters, { lr = 0.1 }); several groups stand in a list")
+      :format(class.name, class.name))
+  end
   if opts ~= nil and type(opts) ~= "table" then
-    blame(("%s: hyperparameters are a table, not a %s"):format(class.name, type(opts)))
+    blame(("%s: hyperparameters are a table, { lr = 0.1 }, not a %s"):format(class.name, type(opts)))
   end
   local plans, problems = plan_all(class, given, opts or {})
   self._defaults = opts or {}

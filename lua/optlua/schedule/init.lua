@@ -16,8 +16,11 @@ schedule.Schedule = curve.Schedule
 schedule.is_schedule = curve.is
 schedule._factory = made
 
--- What to write where the optimizer stands first, as in PyTorch.
+-- What to write where the optimizer or a function stands first, as in PyTorch.
 function made.hint(name, args)
+  if type(args) == "function" and made:find(name).args.lr_lambda then
+    return ("its function has a name: schedule.%s { lr_lambda = … }"):format(name)
+  end
   if type(args) == "table" and args.zero_grad then
     return ("a schedule does not take the optimizer: optim.lr_scheduler(optimizer, schedule.%s { … })"):format(name)
   end
