@@ -66,7 +66,9 @@ describe("the documentation", function()
     for name, pattern in pairs {
       optim = "^optlua.optim\n\n  Optimizers, which are rules.*container define", ["optlua.nn"] = "BatchNorm1d.*Linear",
       schedule = "^optlua.schedule\n.*pure function.*warmup_stable_decay", losses = "cross_entropy", testing = "loss_falls",
-      ["optim.groups"] = "layerwise_decay", spec = "^optlua.spec%(definition%)", config = "^optlua.config%(given", arg = "^optlua.arg%(",
+      ["optim.groups"] = "layerwise_decay", checkpoint = "^optlua.checkpoint\n.*plain loop.*latest list load", state = "^state\n.*\n +training_steps: ",
+      optimizers = "^config.optimizers\n.*configure_optimizers", lr_schedulers = "^config.lr_schedulers\n", ["checkpoint.save"] = "model%?: nn.Module",
+      spec = "^optlua.spec%(definition%)", config = "^optlua.config%(given", arg = "^optlua.arg%(",
       ["spec:extend"] = "^spec:extend%(definition%)", ["state:log"] = "^state:log%(name, value%)", no_decay = "^optim.groups.no_decay",
     } do assert.matches(pattern, printed(name)) end
     local schedule, texts = optlua.schedule, {}

@@ -58,6 +58,21 @@ describe("README", function()
     assert.matches("%(5, 10%)\nLion: float32, 1 pass", result.out)
   end)
 
+  it("goes on from checkpoints as it says", function()
+    local place = process.folder()
+    process.write(place .. "/train.lua", files()["train.lua"])
+    local said = {}
+    for line in blocks("bash")[1]:gmatch "[^\n]+" do
+      local result = process.run(place, (line:gsub("%s*#.*$", "")))
+      assert.equal(0, result.code, line .. ": " .. result.err)
+      said[#said + 1] = result.out
+    end
+    process.remove(place)
+    assert.matches("resume: runs/digits/checkpoints/step%-00000023, step 23, epoch 2\nepoch  2  step 46", said[2])
+    assert.matches("the run is in runs/again", said[3])
+    assert.matches("step%-00000046", said[4])
+  end)
+
   for _, command in ipairs(commands()) do
     it("says " .. command, function()
       local short = command:gsub("optlua (%l+%.lua)", command:find "plan" and "%0" or "%0 --steps 2 --out run$$")

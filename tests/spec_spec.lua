@@ -382,6 +382,7 @@ describe("the config of a spec builds", function()
       fails(section .. ": nothing reads it, for the script's build_" .. section, function() own:run { [section] = value } end)
     end
     fails("optimizers: nothing reads this section", function() make():run { optimizers = { gen = "SGD" } } end)
+    fails("lr_schedulers: nothing reads this section", function() make():run { lr_schedulers = { gen = "constant" } } end)
     local handed = make { build_lr_schedulers = function(o, cfg, n, default) return default(o, cfg, n) end }
     assert.near(0.05, handed:run({ lr_scheduler = { class = "constant", factor = 0.5 } }).state.optimizers.groups.default.lr, 1e-12)
     local sectioned = make { build_loss = function(cfg) return optlua.losses.resolve(cfg.loss.class) {} end,

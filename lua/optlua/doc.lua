@@ -256,7 +256,7 @@ end
 -- Modules ------------------------------------------------------------------------------------------------
 
 local modules = { "nn", "optim", "distributions", "data", "metrics", "evaluate", "progress", "gradcheck", "save", "load", "npy",
-  "spec", "config", "arg", "testing" }
+  "spec", "config", "arg", "testing", "checkpoint" }
 
 local function sorted(names)
   table.sort(names)
@@ -397,6 +397,7 @@ function doc.entries()
   add_operations(entries)
   add_optimizers(entries)
   topics.add_schedules(entries, option_line)
+  topics.add_spec(entries)
   topics.add_parts(entries)
   return entries
 end

@@ -4,7 +4,8 @@ local blame = require "optlua.blame"
 local safetensors = require "optlua.safetensors"
 
 local function refuse(name, value)
-  local hint = require("optlua.nn").is_module(value) and "; a module saves itself: module:save(path)" or ""
+  local hint = require("optlua.nn").is_module(value) and "; a module saves itself: module:save(path)"
+    or type(value) ~= "table" and "; the state of an optimizer, and plain values, are saved by optlua.checkpoint.save" or ""
   blame(("optlua.save: %s: a tensor or a table of tensors expected, got %s%s"):format(name, type(value), hint))
 end
 

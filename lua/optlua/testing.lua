@@ -59,7 +59,11 @@ end
 ---@param optimizer optlua.optim.Optimizer
 ---@param wanted table<string, string[]>
 function testing.groups_are(optimizer, wanted)
-  if type(optimizer) ~= "table" or not optimizer.groups then blame "testing.groups_are: an optimizer expected" end
+  if type(optimizer) ~= "table" or type(optimizer._groups) ~= "table" then
+    local hint = type(optimizer) == "table" and type(optimizer.extend) == "function"
+      and "; that of a spec is in its result: spec:run({ steps = 0 }).state.optimizers" or ""
+    blame("testing.groups_are: an optimizer expected" .. hint)
+  end
   if type(wanted) ~= "table" then blame("testing.groups_are: groups with names of parameters expected, got a " .. type(wanted)) end
   for name, names in pairs(wanted) do
     if type(names) ~= "table" then blame(("testing.groups_are: %s: a list of names expected, got a %s"):format(name, type(names))) end
@@ -116,12 +120,35 @@ local function call_script(chunk, path, ...)
   return table.unpack(results, 2, results.n)
 end
 
+-- The folder of the function outside this file that asks.
+local function home_of_caller()
+  local level = 2
+  local own, info = debug.getinfo(1, "S").source, debug.getinfo(level, "S")
+  while info and (info.what == "C" or info.source == own) do
+    level = level + 1
+    info = debug.getinfo(level, "S")
+  end
+  return info and info.source:match "^@(.*/)" or ""
+end
+
+local function is_there(path)
+  local file = io.open(path)
+  return file ~= nil and file:close()
+end
+
+-- A path as it is from the current folder, or else from that of the script which asks.
+local function locate(path)
+  local beside = home_of_caller() .. path
+  return not path:find "^/" and not is_there(path) and is_there(beside) and beside or path
+end
+
 --- Loads a script without training what it returns.
----@param path string
+---@param path string from the current folder, or else from that of the test itself
 ---@param ... string words of its command line, for optlua.config
 ---@return any ... what it returns: a spec, most likely
 function testing.load(path, ...)
   if type(path) ~= "string" then blame("testing.load: a path expected, got a " .. type(path)) end
+  path = locate(path)
   local home = path:match "^(.*)/" or "."
   if not package.path:find(home .. "/?.lua;", 1, true) then
     package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(home, home, package.path)

@@ -7,6 +7,7 @@ local topics = {}
 
 -- The parts of the library; the first comment of the file of that name, or of `file`, explains each.
 local parts = {
+  { name = "checkpoint", page = "checkpoint" },
   { name = "data", page = "data" }, { name = "data.transforms", page = "data" }, { name = "datasets", page = "library" },
   { name = "distributions", page = "library" }, { name = "losses", page = "library" },
   { name = "metrics", page = "metrics" }, { name = "models", page = "library" }, { name = "nn", page = "nn" },
@@ -86,6 +87,52 @@ function topics.overview()
   end
   return 'Parts of the library, each with a help of its own (help "nn"):\n' .. table.concat(lines, "\n")
     .. '\nAnd, for example, "tensor indexing", "module:save", "container", "spec", "wrapper", "define".'
+end
+
+-- What a state holds, as its definition for editors says it.
+local function state_fields()
+  local text = {}
+  for _, line in ipairs(files.lines(package.searchpath("optlua.spec.state", package.path))) do
+    local name, rest = line:match "^%-%-%-@field ([%w_]+) (.*)"
+    if name then text[#text + 1] = ("  %s: %s"):format(name, rest) end
+  end
+  return table.concat(text, "\n")
+end
+
+-- Sections of a spec's config that are not explained with what reads them.
+local sections = {
+  optimizer = [[
+The optimizer of a spec: a class, by its name or as { class = …, arguments }. What build_optimizers is handed as `default` reads it,
+or nothing where build_optimizers replaces that.]],
+  lr_scheduler = [[
+The schedule of a spec's optimizer: a name, { class = …, arguments }, or a function of the updates that gives the factor.
+interval = "epoch" lets it count epochs. How long the run is it knows by itself.]],
+  groups = [[
+Groups of parameters, a list as optim.container takes it: { name =, match =, hyperparameters … }; what one leaves out comes from
+the section optimizer. --groups.NAME.KEY=VALUE reaches one on the command line.]],
+  optimizers = [[
+Several optimizers by name, for a model that owns configure_optimizers(self, make), where make.optimizers.NAME(parameters)
+makes one of its section. train_step then makes the updates itself.
+    config = { optimizers = { g = { class = "Adam", lr = 1e-4 }, d = { class = "SGD", lr = 1e-2 } }, lr_schedulers = { g = "cosine" } }
+    function Net:configure_optimizers(make)
+      local optimizers = { g = make.optimizers.g(self.g), d = make.optimizers.d(self.d) }
+      return optimizers, { g = make.lr_schedulers.g(optimizers.g) }
+    end]],
+  lr_schedulers = [[
+Several schedules by name, for a model that owns configure_optimizers(self, make), where make.lr_schedulers.NAME(optimizer)
+makes one of its section: see config.optimizers. Two schedules in one container are made by build_lr_schedulers, which returns
+optim.lr_scheduler(optimizers, { GROUP = schedule, … }).]],
+}
+
+--- Adds what a spec's callbacks are handed, and sections of its config.
+---@param entries optlua.doc.Entry[]
+function topics.add_spec(entries)
+  entries[#entries + 1] = { name = "state", page = "library", signature = "state",
+    text = "What a run of a spec knows of itself; train_step and callbacks are handed it. It can be told to log, histogram, say and\n"
+      .. 'stop (help "state:stop"). A learning rate is state.optimizers.groups.NAME.lr (default, where there are no groups).\n' .. state_fields() }
+  for _, name in ipairs(options.names(sections)) do
+    entries[#entries + 1] = { name = "config." .. name, page = "library", signature = "config." .. name, text = sections[name] }
+  end
 end
 
 --- Adds an entry for each kind of schedules.

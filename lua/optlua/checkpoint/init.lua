@@ -3,6 +3,12 @@
 --   weights.safetensors    parameters and buffers of the model, by full name
 --   optimizer.safetensors  tensors of the optimizer's state_dict, in their own types
 --   run.json               format, sizes and checksums of the files, and everything that is no tensor
+--
+-- In a plain loop `checkpoint.save(path, { model =, optimizer =, scheduler =, loader =, extra = })` writes one and
+-- `checkpoint.load`, with the same parts, goes on from it; `checkpoint.latest(folder)` finds the last that is whole. A spec
+-- writes them by itself into runs/NAME/checkpoints: after the first epoch or minute, then every checkpoint_minutes (10) or
+-- checkpoint_every updates, at the end, and on SIGINT (Ctrl-C) or SIGTERM; `--resume` goes on. `optlua ckpt` shows, verifies
+-- and compares them.
 local files = require "optlua.files"
 local host = require("optlua.core").hidden
 local optlua = require "optlua"

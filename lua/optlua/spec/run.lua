@@ -76,6 +76,9 @@ local function build_optimizers(state)
   if cfg.optimizers and type(model.configure_optimizers) ~= "function" and not spec:replaces "build_optimizers" then
     blame "optimizers: nothing reads this section: the model has no configure_optimizers, and the spec no build_optimizers"
   end
+  if cfg.lr_schedulers and type(model.configure_optimizers) ~= "function" and not spec:replaces "build_lr_schedulers" then
+    blame "lr_schedulers: nothing reads this section: the model has no configure_optimizers, and the spec no build_lr_schedulers"
+  end
   state.manual = type(state.optimizers.step) ~= "function"
   if not state.lr_schedulers and not state.manual then
     state.lr_schedulers = spec:call("build_lr_schedulers", state.optimizers, cfg, state.training_steps)

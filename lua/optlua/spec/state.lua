@@ -5,22 +5,25 @@ local blame = require "optlua.blame"
 
 ---@class optlua.State
 ---@field spec optlua.Spec
----@field config table
----@field model nn.Module the model, or the first of its parts
+---@field config table its values, checked
+---@field model nn.Module the model, of all its parts
 ---@field model_parts any what build_model returned
----@field optimizers any what build_optimizers returned
----@field lr_schedulers any
----@field loss_fn function
----@field train data.Dataset
----@field validation data.Dataset?
+---@field optimizers any the optimizer or container that build_optimizers returned, or several by name, of configure_optimizers
+---@field lr_schedulers any the scheduler that build_lr_schedulers returned, or several; nil where there is none
+---@field loss_fn function what build_loss returned
+---@field loader data.Loader of the training set
+---@field train data.Dataset the training set
+---@field validation data.Dataset? the validation set
 ---@field step integer updates made
 ---@field epoch integer from 1
 ---@field training_steps integer updates that the run will have
 ---@field loss number? of the last update
 ---@field of_epoch { sum: number, count: number } losses of this epoch so far, by items; their mean is printed
 ---@field results table<string, number> of the last validation
+---@field monitor string what is best: a metric, or loss
 ---@field best { step: integer, value: number }? of the validation's best
 ---@field out string? the folder of the run
+---@field stopped string? why the run ends before its time
 local State = {}
 State.__index = State
 
