@@ -19,6 +19,38 @@ local function gradient(list, fn)
 end
 
 describe("a reduction", function()
+  it("over two groups of dimensions is that over one group of a permuted copy", function()
+    local calls = {
+      function(x, dims) return x:sum(dims) end,
+      function(x, dims) return x:prod(dims) end,
+      function(x, dims) return x:var(dims) end,
+      function(x, dims) return x:amax(dims) end,
+      function(x, dims) return x:norm(3, dims) end,
+      function(x, dims) return x:count_nonzero(dims) end,
+    }
+    local cases = { -- sizes; dimensions; a permutation that brings them to the end, and their number
+      { { 3, 4, 9 }, { 1, 3 }, { 2, 1, 3 }, 2 },
+      { { 2, 3, 40000 }, { 1, 3 }, { 2, 1, 3 }, 2 },
+      { { 70, 3, 20, 5 }, { 1, 3 }, { 2, 4, 1, 3 }, 2 },
+      { { 1, 2, 1, 3, 8, 1, 2 }, { 2, 5 }, { 1, 3, 4, 6, 7, 2, 5 }, 2 },
+      { { 2, 3, 4, 5, 3 }, { 1, 2, 4 }, { 3, 5, 1, 2, 4 }, 3 },
+      { { 2, 3, 4, 9 }, { 2, 4 }, { 1, 3, 2, 4 }, 2 },
+      { { 2, 3, 4 }, { 1, 3 }, { 2, 1, 3 }, 2 },
+      { { 2, 3, 9, 2, 9 }, { 1, 3, 5 }, { 2, 4, 1, 3, 5 }, 3 },
+    }
+    for k, case in ipairs(cases) do
+      local x = optlua.rand(case[1], { dtype = "float64" }):add(0.5)
+      local moved, last = x:permute(table.unpack(case[3])):contiguous(), {}
+      for d = 1, case[4] do last[d] = -d end
+      for n, call in ipairs(calls) do
+        local got, wanted = call(x, case[2]), call(moved, last)
+        assert.same(wanted.shape, got.shape)
+        local off = got:sub(wanted):abs():div(wanted:abs():add(1e-30)):max():item()
+        assert.is_true(off < 1e-11, ("case %d of call %d is off by %g"):format(k, n, off))
+      end
+    end
+  end)
+
   it("takes no, one or several dimensions, from either end", function()
     local x = optlua.arange(24):reshape(2, 3, 4)
     assert.equal(276, x:sum():item())
@@ -81,6 +113,10 @@ describe("every reduction", function()
     function(x) return x:max(1) end,
     function(x) return x:logsumexp(1), x:softmax(1), x:log_softmax(2), x:cumsum(1) end,
     function(x) return x:softmax(2), x:log_softmax(1) end,
+    function(x)
+      x = optlua.stack({ x, x * 2 }, 1)
+      return x:sum({ 1, 3 }), x:var({ 1, 3 }), x:amax({ 1, 3 }), x:norm(3, { 1, 3 })
+    end,
     function(x) return optlua.layer_norm(x, { x.shape[2] }), x:argmax(2), x:amin() end,
   }
 

@@ -5,20 +5,31 @@
 
 #include "base/memory.h"
 
-#define BLOCK  32768 /* elements of a block, about */
-#define ENOUGH 64    /* pieces that are enough to share among threads */
+#define BLOCK      32768 /* elements of a block, about */
+#define ENOUGH     64    /* pieces that are enough to share among threads */
 
-/* Whether the masked dimensions are neighbours, and, for rows, the last ones, when sizes of 1 are
- * left out. */
-static bool adjacent(const ol_shape *shape, const bool *mask, bool rows) {
-  int runs = 0;
-  bool inside = false;
+#define LEAST_ROWS 8 /* of a slab that is worth totals of its own */
+
+/* How the masked dimensions lie, when sizes of 1 are left out: as one group of neighbours, as two
+ * of which one comes first, or apart. */
+typedef enum { TOGETHER, IN_SLABS, APART } lie_of_dims;
+
+/* For rows, together means at the end. */
+static lie_of_dims how_they_lie(const ol_shape *shape, const bool *mask, bool rows) {
+  int groups = 0;
+  int64_t kept = 1, last = 1; /* kept before the last group; its size */
+  bool inside = false, first = false;
   for (int d = 0; d < shape->ndim; d++) {
     if (shape->size[d] == 1) continue;
-    if (mask[d] && !inside) runs++;
+    if (mask[d] && !inside) {
+      first |= groups++ == 0 && kept == 1;
+      last = 1;
+    }
     inside = mask[d];
+    *(inside ? &last : &kept) *= shape->size[d];
   }
-  return runs == 0 || (runs == 1 && (inside || !rows));
+  if (groups == 0 || (groups == 1 && (inside || !rows))) return TOGETHER;
+  return groups == 2 && first && last >= LEAST_ROWS && !rows ? IN_SLABS : APART;
 }
 
 /* x with its masked dimensions moved to the end, contiguous. */
@@ -42,23 +53,22 @@ static ol_status arrange(ol_error *error, const char *op, ol_tensor *x, const ol
                          bool keep, bool rows, ol_folding *out) {
   bool mask[OL_MAX_DIMS];
   OL_TRY(ol_shape_mask(error, op, dims, x->shape.ndim, mask));
-  ol_folding folding = { .outer = 1, .count = 1, .inner = 1 };
+  ol_folding folding = { .slabs = 1, .outer = 1, .count = 1, .inner = 1 };
   folding.shape = ol_shape_reduce(&x->shape, mask, keep);
-  bool in_place = adjacent(&x->shape, mask, rows), passed = false;
+  const lie_of_dims lie = x->numel > 0 ? how_they_lie(&x->shape, mask, rows) : APART;
+  bool slabs = lie == IN_SLABS, passed = false; /* within the slabs; past the rows */
   for (int d = 0; d < x->shape.ndim; d++) {
     int64_t size = x->shape.size[d];
-    if (mask[d] && size != 1) passed = true;
-    if (mask[d])
-      folding.count *= size;
-    else if (in_place && passed)
-      folding.inner *= size;
-    else
-      folding.outer *= size;
+    if (size == 1) continue;
+    slabs &= mask[d];
+    passed |= mask[d] && !slabs;
+    if (slabs) folding.slabs *= size;
+    *(mask[d] ? &folding.count : passed && lie != APART ? &folding.inner : &folding.outer) *= size;
   }
-  if (in_place)
-    OL_TRY(ol_tensor_contiguous(error, x, &folding.source));
-  else
+  if (lie == APART)
     OL_TRY(move_last(error, x, mask, &folding.source));
+  else
+    OL_TRY(ol_tensor_contiguous(error, x, &folding.source));
   *out = folding;
   return OL_OK;
 }
@@ -78,12 +88,14 @@ void ol_folding_release(ol_folding *folding) {
   folding->source = NULL;
 }
 
-/* A folding cut into cells: `tiles` of columns by `blocks` of rows for each outer position. */
+/* A folding cut into cells: `tiles` of columns by `blocks` of rows for each outer position of each
+ * slab. */
 typedef struct job {
   const ol_folding *folding;
   const ol_fold *fold;
   const double *center;
-  ol_total *total; /* (outer, blocks, inner) */
+  ol_total *total;          /* (slabs, outer, blocks, inner) */
+  int64_t positions, depth; /* slabs * outer; the rows of each */
   int64_t blocks, rows, tiles;
   int64_t groups; /* rows that lie in the lanes side by side, where columns are few */
 } job;
@@ -111,14 +123,14 @@ static void columns(const job *j, const char *x, int64_t count, int64_t width, c
 static void cell(const job *j, int64_t number) {
   const ol_folding *f = j->folding;
   int64_t tile = number % j->tiles, block = number / j->tiles % j->blocks;
-  int64_t outer = number / j->tiles / j->blocks;
+  int64_t position = number / j->tiles / j->blocks;
   int64_t row = block * j->rows, column = tile * OL_FOLD_LANES;
-  int64_t rows = f->count - row < j->rows ? f->count - row : j->rows;
+  int64_t rows = j->depth - row < j->rows ? j->depth - row : j->rows;
   int64_t width = f->inner - column < OL_FOLD_LANES ? f->inner - column : OL_FOLD_LANES;
   const char *x = ol_tensor_data(f->source);
-  x += ((outer * f->count + row) * f->inner + column) * (int64_t)ol_dtype_size(f->source->dtype);
-  const double *center = j->center ? j->center + outer * f->inner + column : NULL;
-  ol_total *total = j->total + (outer * j->blocks + block) * f->inner + column;
+  x += ((position * j->depth + row) * f->inner + column) * (int64_t)ol_dtype_size(f->source->dtype);
+  const double *center = j->center ? j->center + position % f->outer * f->inner + column : NULL;
+  ol_total *total = j->total + (position * j->blocks + block) * f->inner + column;
   if (f->inner == 1)
     j->fold->run(rows, x, center, total);
   else
@@ -129,14 +141,16 @@ static void cells(int64_t begin, int64_t end, void *context) {
   for (int64_t i = begin; i < end; i++) cell(context, i);
 }
 
-/* Whole rows, one for each outer position: the same, without the arithmetic of cells. */
+/* Whole rows, one for each position: the same, without the arithmetic of cells. */
 static void whole_rows(int64_t begin, int64_t end, void *context) {
   const job *j = context;
   const ol_folding *f = j->folding;
-  int64_t bytes = f->count * (int64_t)ol_dtype_size(f->source->dtype);
+  int64_t bytes = j->depth * (int64_t)ol_dtype_size(f->source->dtype);
   const char *x = (const char *)ol_tensor_data(f->source);
-  for (int64_t r = begin; r < end; r++)
-    j->fold->run(f->count, x + r * bytes, j->center ? j->center + r : NULL, j->total + r);
+  for (int64_t r = begin; r < end; r++) {
+    const double *center = j->center ? j->center + r % f->outer : NULL;
+    j->fold->run(j->depth, x + r * bytes, center, j->total + r);
+  }
 }
 
 /* The greatest power of two that is at most bound, at least 1. */
@@ -149,12 +163,13 @@ static int64_t power_below(int64_t bound) {
 static void cut(job *j) {
   const ol_folding *f = j->folding;
   j->tiles = (f->inner + OL_FOLD_LANES - 1) / OL_FOLD_LANES;
-  j->rows = f->count;
+  j->positions = f->slabs * f->outer;
+  j->rows = j->depth = f->count / f->slabs;
   j->blocks = 1;
-  if (f->outer * j->tiles < ENOUGH && f->count * f->inner > BLOCK) {
+  if (j->positions * j->tiles < ENOUGH && j->depth * f->inner > BLOCK) {
     j->rows = BLOCK / f->inner;
     if (j->rows < ENOUGH) j->rows = ENOUGH;
-    j->blocks = (f->count + j->rows - 1) / j->rows;
+    j->blocks = (j->depth + j->rows - 1) / j->rows;
   }
   int64_t groups = OL_FOLD_LANES / 2 / f->inner;
   j->groups = power_below(groups < j->rows ? groups : j->rows);
@@ -162,20 +177,20 @@ static void cut(job *j) {
 
 static void run_cells(const job *j) {
   int64_t work = j->rows * (j->folding->inner < OL_FOLD_LANES ? j->folding->inner : OL_FOLD_LANES);
-  int64_t count = j->folding->outer * j->blocks * j->tiles;
+  int64_t count = j->positions * j->blocks * j->tiles;
   ol_range_fn *fn = j->folding->inner == 1 && j->blocks == 1 ? whole_rows : cells;
   ol_parallel_for(count, ol_grain((double)work), fn, (void *)j);
 }
 
-/* Merges the blocks of each outer position, in order. */
-static void merge_blocks(const job *j, ol_total *total) {
-  int64_t inner = j->folding->inner;
-  for (int64_t outer = 0; outer < j->folding->outer; outer++) {
-    const ol_total *from = j->total + outer * j->blocks * inner;
-    ol_total *to = total + outer * inner;
-    memcpy(to, from, (size_t)inner * sizeof *to);
-    for (int64_t b = 1; b < j->blocks; b++) j->fold->merge(inner, from + b * inner, to);
-  }
+/* Merges the slabs, and the blocks of each, in order. */
+static void merge_parts(const job *j, ol_total *total) {
+  const int64_t outer = j->folding->outer, inner = j->folding->inner;
+  const int64_t width = j->blocks == 1 ? outer * inner : inner; /* of what is merged at once */
+  for (int64_t i = 0; i < outer * inner; i++) total[i] = j->fold->identity;
+  const ol_total *from = j->total;
+  for (int64_t slab = 0; slab < j->folding->slabs; slab++)
+    for (ol_total *to = total; to < total + outer * inner; to += width)
+      for (int64_t b = 0; b < j->blocks; b++, from += width) j->fold->merge(width, from, to);
 }
 
 ol_status ol_fold_run(ol_error *error, const ol_folding *folding, const ol_fold *fold,
@@ -183,13 +198,14 @@ ol_status ol_fold_run(ol_error *error, const ol_folding *folding, const ol_fold 
   job j = { .folding = folding, .fold = fold, .center = center, .total = total };
   if (folding->outer * folding->inner == 0) return OL_OK;
   cut(&j);
-  if (j.blocks > 1) {
-    size_t size = (size_t)(folding->outer * j.blocks * folding->inner) * sizeof *total;
+  const int64_t parts = folding->slabs * j.blocks;
+  if (parts > 1) {
+    size_t size = (size_t)(parts * folding->outer * folding->inner) * sizeof *total;
     OL_TRY(ol_alloc_for(error, size, "partial totals", (void **)&j.total));
   }
   run_cells(&j);
-  if (j.blocks == 1) return OL_OK;
-  merge_blocks(&j, total);
+  if (parts == 1) return OL_OK;
+  merge_parts(&j, total);
   ol_free(j.total);
   return OL_OK;
 }

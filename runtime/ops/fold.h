@@ -34,15 +34,16 @@ typedef struct ol_folds {
   ol_fold of[OL_DTYPES];
 } ol_folds;
 
-/* A tensor seen as (outer, count, inner), and the shape of its totals. */
+/* A tensor seen as (outer, count, inner), and the shape of its totals. Where slabs is more than 1
+ * it lies as (slabs, outer, count / slabs, inner). */
 typedef struct ol_folding {
   ol_tensor *source; /* contiguous; one reference */
-  int64_t outer, count, inner;
+  int64_t slabs, outer, count, inner;
   ol_shape shape;
 } ol_folding;
 
-/* Prepares to fold x over dims (all when empty). Copies x where it is not contiguous or dims are
- * not neighbours. */
+/* Prepares to fold x over dims (all when empty). Copies x where it is not contiguous, or where dims
+ * are not neighbours, or two groups of them of which one is the first. */
 ol_status ol_folding_init(ol_error *error, const char *op, ol_tensor *x, const ol_shape *dims,
                           bool keep, ol_folding *out);
 
@@ -76,6 +77,11 @@ ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_fo
                          const double *center, ol_finish_fn *finish, double parameter,
                          ol_dtype dtype, ol_tensor **target);
 
+/* Merges lanes `width` … 2 width - 1 of a fold into those before, if there are so many. */
+#define OL_FOLD_HALF(width, LANES, MERGE)                                                          \
+  if (LANES > width)                                                                               \
+    OL_APART for (int k = 0; k < width; k++) lane[k] = MERGE(lane[k], lane[k + width]);
+
 /* One fold: START is the identity; STEP(t, x, c) the total after element x, read as `load`, with
  * center c; MERGE(t, u) that of two totals. Lanes, of which there is a power of two, are merged by
  * halves; short rows need none. */
@@ -98,8 +104,12 @@ ol_status ol_fold_tensor(ol_error *error, const ol_folding *folding, const ol_fo
       OL_APART for (int k = 0; k < LANES; k++) lane[k] = STEP(lane[k], (load)x[i + k], c);         \
     for (int64_t i = whole; i < count; i++)                                                        \
       lane[i - whole] = STEP(lane[i - whole], (load)x[i], c);                                      \
-    for (int width = LANES / 2; width > 0; width /= 2)                                             \
-      for (int k = 0; k < width; k++) lane[k] = MERGE(lane[k], lane[k + width]);                   \
+    OL_FOLD_HALF(32, LANES, MERGE)                                                                 \
+    OL_FOLD_HALF(16, LANES, MERGE)                                                                 \
+    OL_FOLD_HALF(8, LANES, MERGE)                                                                  \
+    OL_FOLD_HALF(4, LANES, MERGE)                                                                  \
+    OL_FOLD_HALF(2, LANES, MERGE)                                                                  \
+    OL_FOLD_HALF(1, LANES, MERGE)                                                                  \
     total->member = (total_type)lane[0];                                                           \
   }                                                                                                \
   OL_KERNEL static void name##_lanes_##suffix(int64_t count, const void *data,                     \

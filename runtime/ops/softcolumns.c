@@ -149,7 +149,7 @@ static void run(job *j) {
   if (j->width > WIDEST) j->width = WIDEST;
   j->tiles = (s->inner + j->width - 1) / j->width;
   const int64_t width = s->inner < j->width ? s->inner : j->width;
-  ol_parallel_for(s->outer * j->tiles, 1 + OL_GRAIN / 4 / (s->count * width), run_tiles, j);
+  ol_parallel_for(s->outer * j->tiles, ol_grain(4.0 * (double)(s->count * width)), run_tiles, j);
 }
 
 void ol_softcolumns_run(const ol_softcolumns *shape, const void *x, void *y) {
