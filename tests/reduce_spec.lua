@@ -143,6 +143,18 @@ describe("every reduction", function()
   end)
 end)
 
+describe("a product", function()
+  it("of floats that vanishes is 0, unless NaN is in it; of doubles it is as small as they go", function()
+    local small = optlua.full({ 3000 }, 0.5)
+    assert.equal(0, small:prod():item())
+    small[2999] = nan
+    assert.equal(1, small:prod():isnan():item())
+    local both = optlua.cat({ optlua.full({ 300 }, 0.5), optlua.full({ 300 }, 2) }, 1)
+    assert.equal(1, both:prod():item())
+    assert.equal(2 ^ -1074, double({ 2 ^ -600, 2 ^ -474 }):prod():item())
+  end)
+end)
+
 describe("extremes", function()
   it("are values alone, or values and positions from 0", function()
     local x = tensor { { 1, 4, 4 }, { 3, 2, 2 } }

@@ -14,7 +14,18 @@
 #define PROD_INT(t, x, c) ((int64_t)((uint64_t)(t) * (uint64_t)(x)))
 #define MUL_INT(t, u)     PROD_INT(t, u, 0)
 OL_NUMBER_FOLDS(sums, 0, SUM, OL_FOLD_ADD, 0, SUM_INT, ADD_INT)
-OL_NUMBER_FOLDS(products, 1, PROD, MUL, 1, PROD_INT, MUL_INT)
+
+/* Of floats, products below 1e-250 become 0 before they are subnormal, which would take a hundred
+ * times as long; the result, a float, is above 1e-45 or 0. */
+#define PROD_OF_FLOATS(t, x, c) (fabs((t) * (x)) < 1e-250 ? 0 : (t) * (x))
+OL_FOLD_KERNELS(products, f32, float, double, double, 64, double, f64, 1, PROD_OF_FLOATS, MUL)
+OL_FOLD_KERNELS(products, f64, double, double, double, 16, double, f64, 1, PROD, MUL)
+OL_FOLD_KERNELS(products, u8, uint8_t, int64_t, int64_t, 16, int64_t, i64, 1, PROD_INT, MUL_INT)
+OL_FOLD_KERNELS(products, i64, int64_t, int64_t, int64_t, 16, int64_t, i64, 1, PROD_INT, MUL_INT)
+static const ol_folds products = { { [OL_F32] = OL_FOLD(products, f32, f64, 1),
+                                     [OL_F64] = OL_FOLD(products, f64, f64, 1),
+                                     [OL_U8] = OL_FOLD(products, u8, i64, 1),
+                                     [OL_I64] = OL_FOLD(products, i64, i64, 1) } };
 
 /* Of elements that are not zero, for the gradient of a product. */
 #define PROD_NONZERO(t, x, c) ((t) * ((x) == 0 ? 1.0 : (x)))
