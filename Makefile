@@ -69,7 +69,7 @@ ifneq ($(V),1)
 .SILENT:
 endif
 
-.PHONY: all help setup demo test test-long test-crash test-faults spec test-asan test-asan-quick lint layers format docs \
+.PHONY: all help setup demo test test-long test-crash test-faults test-oom spec test-asan test-asan-quick lint layers format docs \
   bench install uninstall clean FORCE
 
 all: $(LIBRARY) $(MODULE) $(PROGRAM) ## the interpreter, the loadable module, the static library
@@ -95,6 +95,9 @@ test-crash: all $(BUILD)/test/crash_test ## 300 kills at random moments of saves
 
 test-faults: all $(FAULTS) ## every call that writes failed in turn, full devices
 	$(RUN_TESTS) --verbose tests/faults_spec.lua
+
+test-oom: all ## every allocation of a step, a save and a load failed in turn, limits of the address space
+	$(RUN_TESTS) --verbose tests/oom_spec.lua
 
 spec: all $(FAULTS) ## runs one spec: FILE=tests/x_spec.lua [FILTER=pattern]
 	$(RUN_TESTS) --verbose $(if $(FILTER),--filter='$(FILTER)') $(FILE)

@@ -5,6 +5,7 @@
 -- there is the module "optlua.FIELD"; where there is none, reading it raises and names the nearest.
 
 local blame = require "optlua.blame"
+require "optlua.room"
 local core = require "optlua.core"
 
 local _, path = ...

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/parallel.h"
 
@@ -41,6 +42,25 @@ __attribute__((constructor)) static void choose_core(void) {
   unsetenv(variable);
 }
 #endif
+
+/* The product of a matrix by itself. */
+static void multiply_once(int64_t begin, int64_t end, void *context) {
+  enum { SIZE = 48 };
+  static const float zeros[SIZE * SIZE];
+  float out[SIZE * SIZE];
+  (void)context;
+  for (; begin < end; begin++)
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIZE, SIZE, SIZE, 1, zeros, SIZE, zeros,
+                SIZE, 0, out, SIZE);
+}
+
+/* Where the address space is limited, OpenBLAS takes its memory at once, while there is some: with
+ * too little it hangs. It keeps what it has. */
+__attribute__((constructor)) static void take_memory(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  ol_parallel_for(ol_threads(), 1, multiply_once, NULL);
+}
 
 /* Whether rows are dense and apart. A size of 1 makes its stride meaningless. */
 static bool by_rows(int64_t rows, int64_t cols, int64_t row, int64_t col) {

@@ -4,6 +4,11 @@
 
 #include "tensor/dtype.h"
 
+/* Address space in MiB that OpenBLAS takes with all that is loaded beside it, and for each thread:
+ * with less it hangs. */
+#define OL_BLAS_ROOM          250
+#define OL_BLAS_ROOM_A_THREAD 150
+
 /* A matrix operand: element (i, j) at data[i*row + j*col]; one of row, col is 1 or the size there
  * is at most 1. */
 typedef struct ol_matrix {

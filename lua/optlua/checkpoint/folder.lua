@@ -30,7 +30,11 @@ end
 --- Whether there is a folder of that name.
 ---@param path string
 ---@return boolean
-function folder.exists(path) return (pcall(host.folder_list, path)) end
+function folder.exists(path)
+  local file = io.open(path .. "/.")
+  if file then file:close() end
+  return file ~= nil
+end
 
 --- Makes a folder and those above it.
 ---@param path string
