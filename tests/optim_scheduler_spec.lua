@@ -28,6 +28,16 @@ local function near(want, got)
   for i, x in ipairs(want) do assert.near(x, got[i], 1e-15) end
 end
 
+describe("a scheduler", function()
+  it("prints what moves", function()
+    local optimizer = optlua.optim.SGD(optlua.nn.Linear(1, 1))
+    assert.equal("scheduler (\n  default.lr: schedule StepLR\n)",
+      tostring(optlua.optim.lr_scheduler(optimizer, optlua.schedule.StepLR { step_size = 3 })))
+    assert.equal("scheduler (\n  default.momentum: function\n)",
+      tostring(optlua.optim.scheduler(optimizer, "momentum", function() return 1 end)))
+  end)
+end)
+
 describe("an LR lambda", function()
   it("gives the factor on the base, and does not overwrite the base", function()
     local optimizer, p = make(1)

@@ -177,6 +177,8 @@ describe("a tensor", function()
       device = "CPU", numpy = "totable" } do
       fails('unknown field "' .. name .. '"; here: .*' .. wanted, function() return x[name] end)
     end
+    fails('to: unknown dtype "cuda" %(here: everything is in the memory of the CPU', x.to, x, "cuda")
+    fails('unknown dtype "half" %(here: .*bfloat16', optlua.zeros, 2, { dtype = "half" })
     fails("optlua.einsum does not exist; here: matmul", function() return optlua.einsum end)
     fails("optim.LBFGS does not exist; here: a rule sees one gradient", function() return optlua.optim.LBFGS end)
     fails("optim.adamw does not exist %(did you mean AdamW%?%)", function() return optlua.optim.adamw end)

@@ -10,6 +10,7 @@
 
 #include "autograd/anomaly.h"
 #include "bind/native.h"
+#include "bind/porting.h"
 #include "bind/tensor.h"
 
 static const char kept = 'e'; /* its address is the key of the error of a script's function */
@@ -128,14 +129,15 @@ const char *ol_nearest(const char *name, const char *const *list, int count) {
 
 void ol_raise_unknown(lua_State *L, const char *what, const char *kind, const char *name,
                       const char *const *list, int count) {
-  const char *nearest = ol_nearest(name, list, count);
+  const char *instead = ol_porting(name), *nearest = ol_nearest(name, list, count);
   luaL_Buffer text;
   push_place(L);
   luaL_buffinit(L, &text);
   lua_pushfstring(L, "%s: unknown %s \"%s\"", what, kind, name);
   luaL_addvalue(&text);
-  if (nearest) {
-    lua_pushfstring(L, " (did you mean \"%s\"?)", nearest);
+  if (instead || nearest) {
+    lua_pushfstring(L, instead ? " (here: %s)" : " (did you mean \"%s\"?)",
+                    instead ? instead : nearest);
     luaL_addvalue(&text);
   }
   luaL_addstring(&text, count ? "; legal: " : "; there are none");

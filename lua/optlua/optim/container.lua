@@ -253,6 +253,10 @@ function Container.new(self, model, what, opts, ...)
     blame "optim.container: at most three arguments; the container's options stand in the last one, beside the class's"
   end
   local new, list = begin(self, model)
+  local kind = params.kind(what)
+  if kind == "module" or kind == "optimizer" then
+    blame(("optim.container: a class, its name, or a list of groups expected, got %s"):format(kind == "module" and "a module" or "an optimizer"))
+  end
   if type(what) == "table" and not classes.is_class(what) then return of_groups(new, list, what, opts) end
   local class, problem = classes.resolve(what)
   if not class then blame("optim.container: " .. problem) end

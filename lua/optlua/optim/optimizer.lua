@@ -247,8 +247,8 @@ function Optimizer.new(class, given, opts)
     blame(("%s: the parameters stand first, alone: optim.%s(parameters, { lr = 0.1 }); several groups stand in a list")
       :format(class.name, class.name))
   end
-  if opts ~= nil and type(opts) ~= "table" then
-    blame(("%s: hyperparameters are a table, { lr = 0.1 }, not a %s"):format(class.name, type(opts)))
+  if opts ~= nil and params.kind(opts) ~= "table" then
+    blame(("%s: hyperparameters are a table, { lr = 0.1 }, not a %s"):format(class.name, params.kind(opts)))
   end
   local plans, problems = plan_all(class, given, opts or {})
   self._defaults = opts or {}

@@ -15,6 +15,14 @@ function params.is_module(value)
   return type(value) == "table" and type(value.named_parameters) == "function"
 end
 
+--- What a value is, for messages: "module", "optimizer", or its type.
+---@param value any
+---@return string
+function params.kind(value)
+  if params.is_module(value) then return "module" end
+  return type(value) == "table" and rawget(value, "_groups") and "optimizer" or type(value)
+end
+
 local function from_iterator(next_parameter)
   if next_parameter == next then
     return nil, "pairs gives parameters in no order; hand over a list, of tensors or of { name, tensor }"

@@ -8,6 +8,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local curve = require "optlua.schedule.curve"
 local hyper = require "optlua.optim.hyper"
+local params = require "optlua.optim.params"
 local check_saved = require "optlua.optim.saved"
 
 ---@class optlua.optim.Scheduler
@@ -145,8 +146,8 @@ local function make(what, optimizer, name, given, opts)
   local self = setmetatable({ optimizer = optimizer, hyper = name, what = what, interval = checked.interval, steps = 0,
     entries = {} }, Scheduler)
   local single = type(given) == "function" or is_schedule(given) and not is_by_group(optimizer, given)
-  if not single and type(given) ~= "table" then
-    blame(("%s: a function, a schedule, or a table of them by group expected, got %s"):format(what, type(given)))
+  if not single and params.kind(given) ~= "table" then
+    blame(("%s: a function, a schedule, or a table of them by group expected, got %s"):format(what, params.kind(given)))
   end
   local plan, problem = (single and plan_all or plan_named)(self, given)
   if problem then blame(("%s: %s"):format(what, problem)) end
@@ -257,6 +258,16 @@ function Scheduler:mode()
     local source = source_of(item.entry.given)
     if source and source.advance then return source.mode or "min" end
   end
+end
+
+-- What moves, and by what.
+function Scheduler:__tostring()
+  local lines = {}
+  for i, item in ipairs(self.entries) do
+    local given = item.entry.given
+    lines[i] = ("\n  %s.%s: %s"):format(item.group, item.hyper, type(given) == "function" and "function" or tostring(given))
+  end
+  return ("scheduler (%s)"):format(#lines > 0 and table.concat(lines) .. "\n" or "")
 end
 
 -- The state ------------------------------------------------------------------------------------------------
