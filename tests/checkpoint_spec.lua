@@ -110,6 +110,37 @@ describe("a checkpoint", function()
   end)
 end)
 
+describe("what a scheduler, a loader or the generator refuses", function()
+  it("is known before anything has changed", function()
+    local given = parts()
+    given.loader = optlua.data.loader(optlua.testing.points { n = 40 }, { batch_size = 2 })
+    for _ = 1, 2 do step(given) end
+    given.scheduler:step()
+    given.loader:load_state_dict { seed = 5, epoch = 3, position = 18 }
+    checkpoint.save(place .. "/a", given)
+    local other = parts()
+    other.loader = optlua.data.loader(optlua.testing.points { n = 10 }, { batch_size = 2 })
+    local before, rng, loader, scheduler = bits(other.model), optlua.get_rng_state(), other.loader:state_dict(), other.scheduler:state_dict()
+    local function unchanged()
+      assert.equal(before, bits(other.model))
+      assert.equal(0, other.optimizer:stats().updates)
+      assert.same({ rng, loader, scheduler }, { optlua.get_rng_state(), other.loader:state_dict(), other.scheduler:state_dict() })
+    end
+    fails("checkpoint.load: loader: .*position.*18", checkpoint.load, place .. "/a", other)
+    unchanged()
+    optim.lr_scheduler(other.optimizer, schedule.constant { factor = 0.5 })
+    other.scheduler = optim.lr_scheduler(other.optimizer, schedule.linear { to = 0.5, steps = 50 })
+    scheduler = other.scheduler:state_dict()
+    local message = fails("checkpoint.load: scheduler: .*another schedule", checkpoint.load, place .. "/a", other, { resume = "error" })
+    assert.matches("checkpoint.load: loader: ", message)
+    unchanged()
+    local text = process.read(place .. "/a/run.json")
+    process.write(place .. "/a/run.json", (text:gsub('"rng": ?%b{}', '"rng": {"odd": 1}')))
+    fails("checkpoint.load: generator: ", checkpoint.load, place .. "/a", other)
+    unchanged()
+  end)
+end)
+
 describe("the state of an optimizer", function()
   it("can be changed by names on its way in", function()
     local old = nn.Sequential { nn.Linear(2, 2) }
@@ -286,6 +317,23 @@ describe("a run", function()
     local second = run "--out a"
     assert.equal(1, second.code)
     assert.matches("a holds a run already; %-%-resume goes on with it", second.err)
+  end)
+
+  it("shows with --plan --diff what going on would change, and changes nothing", function()
+    run "--out a --steps=6"
+    local before = process.run(place, "cat a/log.csv a/config.lua; ls a a/checkpoints").out
+    local plan = run "--plan --diff a --optimizer.lr=0.5 --steps=9"
+    assert.equal(0, plan.code, plan.err)
+    assert.matches("resume: lr of group default: 0.5, was saved as 0.01", plan.out)
+    assert.matches("%- *steps = 6", plan.out)
+    assert.matches("%+ *steps = 9", plan.out)
+    assert.matches("step 6, epoch", plan.out)
+    plan = run "--plan --diff a --optimizer=SGD"
+    assert.equal(1, plan.code)
+    assert.matches("the state does not fit", plan.err)
+    assert.equal(2, run("--diff a").code)
+    assert.equal(2, run("--plan --diff nowhere").code)
+    assert.equal(before, process.run(place, "cat a/log.csv a/config.lua; ls a a/checkpoints").out)
   end)
 
   it("says what differs from the checkpoint, and does as --resume-policy says", function()

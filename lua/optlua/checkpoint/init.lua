@@ -180,6 +180,36 @@ local function check_presence(path, saved, given)
   return problems
 end
 
+local function deep_copy(value)
+  if type(value) ~= "table" then return value end
+  local result = {}
+  for key, item in pairs(value) do result[key] = deep_copy(item) end
+  return result
+end
+
+-- What schedulers, the loader and the generator refuse, by trying and going back: they are small. Model and optimizer look
+-- before they change.
+local function rehearse(saved, given, opts)
+  local problems = {}
+  local function try(what, own, load)
+    local ok, problem = pcall(load)
+    own()
+    if not ok then problems[#problems + 1] = ("%s: %s"):format(what, tostring(problem):gsub("^[^\n]-:%d+: ", "")) end
+  end
+  local function try_part(name, ...)
+    local part, more = given[name], table.pack(...)
+    if not part or not saved[name] then return end
+    local before = deep_copy(part:state_dict())
+    try(name, function() part:load_state_dict(before) end,
+      function() part:load_state_dict(deep_copy(saved[name]), table.unpack(more)) end)
+  end
+  try_part("scheduler", { resume = opts.resume })
+  try_part "loader"
+  local rng = optlua.get_rng_state()
+  if opts.rng then try("generator", function() optlua.set_rng_state(rng) end, function() optlua.set_rng_state(saved.rng) end) end
+  return problems
+end
+
 --- Loads what `save` saved into the parts that are handed over, by name, and the generator's state. What does not fit, or is
 --- damaged, raises and is named, and nothing has changed.
 ---@param path string
@@ -195,6 +225,7 @@ function checkpoint.load(path, given, opts)
   local saved, problem = checkpoint.read(path)
   if not saved then blame("checkpoint.load: " .. problem) end
   local problems = check_presence(path, saved, given)
+  if #problems == 0 then problems = rehearse(saved, given, opts) end
   if #problems > 0 then blame("checkpoint.load: " .. table.concat(problems, "\ncheckpoint.load: ")) end
   local before = given.optimizer and given.optimizer:state_dict()
   local kept = {}

@@ -1,5 +1,6 @@
 --- cli: the command line of a spec.
 local optlua = require "optlua"
+local checkpoint = require "optlua.checkpoint"
 local command = require "optlua.config.command"
 local folder = require "optlua.spec.folder"
 local help = require "optlua.config.help"
@@ -14,6 +15,7 @@ local switches = {
   { "--config FILE", "takes values from a file: Lua data, JSON or YAML; may be given again" },
   { "--print-config", "prints the config as a config file and ends" },
   { "--plan", "prints parameters, groups, curves and memory, and ends" },
+  { "--diff RUN", "with --plan: what going on from a run, or a checkpoint, would change" },
   { "--out DIR", "the folder of the run; default: runs/NAME" },
   { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name that has one)" },
   { "--resume-policy P", "where config and checkpoint differ: config (default), checkpoint, or rebase (an edited schedule begins anew)" },
@@ -24,7 +26,7 @@ local switches = {
   { "--find-lr", "tries rising rates for some updates and prints a good one" },
   { "--watch", "takes over changes of the script and of config files while it runs" },
 }
-local kinds = { help = "flag", config = "value", ["print-config"] = "flag", plan = "flag", out = "value", from = "value",
+local kinds = { diff = "value", help = "flag", config = "value", ["print-config"] = "flag", plan = "flag", out = "value", from = "value",
   eval = "value", resume = "optional", ["resume-policy"] = "value", ["dry-run"] = "flag", ["overfit-batches"] = "value", ["find-lr"] = "flag", watch = "flag" }
 
 -- What is wrong with the command line ends the program with the status of a wrong usage.
@@ -51,6 +53,32 @@ local function print_plan(state)
   print(state.optimizers:plan())
   print(state.optimizers:preview { steps = math.max(1, math.min(state.training_steps, 100000)) })
   print(memory_text(state))
+end
+
+-- Lines of one text that the other does not have.
+local function print_lines_without(sign, one, other)
+  local known = {}
+  for line in other:gmatch "[^\n]+" do known[line] = true end
+  for line in one:gmatch "[^\n]+" do
+    if not known[line] then print(sign .. line) end
+  end
+end
+
+-- What going on from a checkpoint would change: it is loaded into a state that nobody uses.
+local function print_diff(state, config, given)
+  local found, problem = keeper.find(given.diff)
+  if not found then refuse { "--diff: " .. problem } end
+  local saved = (checkpoint.read(found) or {}).extra or {}
+  print(("from %s, with this config (+) in place of that one (-):"):format(found))
+  print_lines_without("- ", saved.config or "", config:text())
+  print_lines_without("+ ", config:text(), saved.config or "")
+  keeper.resume(state, found, given["resume-policy"] or "config")
+end
+
+local function plan(spec, cfg, config, given)
+  local state = run.build(spec, cfg)
+  print_plan(state)
+  if given.diff then print_diff(state, config, given) end
 end
 
 local function evaluate(spec, cfg, path)
@@ -128,7 +156,8 @@ local function main(spec, ...)
   if #problems > 0 then refuse(problems) end
   for _, note in ipairs(config.notes) do io.stderr:write("optlua: ", note, "\n") end
   if given["print-config"] then return io.write(config:text()) end
-  if given.plan then return print_plan(run.build(spec, cfg)) end
+  if given.diff and not given.plan then refuse { "--diff stands beside --plan" } end
+  if given.plan then return plan(spec, cfg, config, given) end
   if given.eval then return evaluate(spec, cfg, given.eval) end
   if given["find-lr"] then return require("optlua.spec.finder")(spec, cfg, given.out and given.out .. "/find_lr.svg") end
   optlua.manual_seed(cfg.seed)
