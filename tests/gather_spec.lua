@@ -213,4 +213,25 @@ describe("masks", function()
     assert.same({ 0, 2 }, zeros(0, 3):nonzero().shape)
     fails("nonzero: bfloat16 stores", function() zeros(2):to("bfloat16"):nonzero() end)
   end)
+
+  it("are found by nonzero in order, where there are many, on any number of threads", function()
+    local threads = optlua.get_num_threads()
+    for _, size in ipairs { { 70001 }, { 3, 9001, 2 }, { 2, 3, 10007 } } do
+      local mask = optlua.randn(size):gt(0.3)
+      for n = 1, 3 do
+        optlua.set_num_threads(n)
+        local places, flat = mask:nonzero(), zeros(mask:numel())
+        assert.same({ mask:sum():item(), #size }, places.shape)
+        local at = zeros(places.shape[1], { dtype = "int64" })
+        for d = 1, #size do at = at * size[d] + places:select(2, d) end
+        local steps = #at - 1
+        assert.is_true(at:narrow(1, 2, steps):gt(at:narrow(1, 1, steps)):all():item() == 1)
+        flat:index_copy_(1, at, optlua.ones(#at))
+        assert.is_true(flat:eq(mask:flatten():to("float32")):all():item() == 1)
+      end
+    end
+    optlua.set_num_threads(threads)
+    local turned = optlua.randn { 300, 40 }:gt(0):t()
+    assert.same(turned:contiguous():nonzero():totable(), turned:nonzero():totable())
+  end)
 end)
