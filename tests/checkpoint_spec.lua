@@ -275,6 +275,8 @@ describe("a run", function()
     assert.equal("resumed\nresumed-2\nresumed-3\n", process.run(place, "ls runs").out)
     assert.matches("resume: runs/resumed%-2/checkpoints/step%-00000005", run("--steps=6 --resume").out)
     assert.matches("resume: runs/resumed/checkpoints/step%-00000003", run("--steps=6 --resume runs/resumed/checkpoints/").out)
+    assert.not_equal(0, run("--steps=6 --optimizer=SGD --out c --resume runs/resumed").code)
+    assert.equal("", process.run(place, "ls -d c 2>/dev/null").out)
     assert.matches("these are weights alone, with which %-%-from begins", run("--resume runs/resumed/best.safetensors").err)
   end)
 

@@ -101,21 +101,28 @@ end
 
 local policies = { config = true, checkpoint = true, rebase = true }
 
--- The last run of a name that has a checkpoint.
-local function last_run(name)
+-- The last checkpoint of the last run of a name that has one.
+local function last_of(name)
   for _, path in ipairs((folder.runs(name))) do
-    if keeper.find(path) then return path end
+    local found = keeper.find(path)
+    if found then return found end
   end
+  refuse { ("--resume: there is no run of %s with a checkpoint; name its folder"):format(name) }
+end
+
+-- The checkpoint that --resume means.
+local function find_checkpoint(spec, given)
+  local path = given.resume ~= true and given.resume or given.out
+  if not path then return last_of(spec.name) end
+  local found, problem = keeper.find(path)
+  if not found then refuse { "--resume: " .. problem } end
+  return found
 end
 
 -- Where to go on from; the run stays in its folder unless --out names another.
 local function choose_resume(spec, given, opts)
-  local path = given.resume
   local function choose_folder() return folder.choose(spec.name) end
-  if path == true then path = given.out or last_run(spec.name) end
-  if not path then refuse { ("--resume: there is no run of %s with a checkpoint; name its folder"):format(spec.name) } end
-  local found, problem = keeper.find(path)
-  if not found then refuse { "--resume: " .. problem } end
+  local found = find_checkpoint(spec, given)
   local policy = given["resume-policy"] or "config"
   if not policies[policy] then refuse { ("--resume-policy: config, checkpoint or rebase expected, got %s"):format(policy) } end
   opts.resume, opts.policy = found, policy

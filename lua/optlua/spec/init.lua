@@ -6,6 +6,24 @@ local build = require "optlua.spec.build"
 local choice = require "optlua.config.choice"
 local Config = require "optlua.config.tree"
 
+---@class optlua.SpecDefinition
+---@field name string that of its runs' folders too
+---@field config? table<string, any> values, or optlua.arg
+---@field metrics? table<string, table> by name: objects with update(output, target), compute() and reset()
+---@field build_model? fun(cfg: table, train: data.Dataset, default: function): any a module, or a list of parts
+---@field build_data? fun(cfg: table, default: function): data.Dataset, data.Dataset?
+---@field build_loss? fun(cfg: table, default: function): function
+---@field parameters? fun(model_parts: any, cfg: table, default: function): any
+---@field param_groups? fun(model_parts: any, cfg: table, default: function): table[]?
+---@field build_optimizers? fun(model_parts: any, cfg: table, default: function): optlua.optim.Optimizer
+---@field build_lr_schedulers? fun(optimizers: optlua.optim.Optimizer, cfg: table, training_steps: integer, default: function): any
+---@field train_step? fun(state: optlua.State, batch: any[], default: function): optlua.Tensor?, number?
+---@field on_start? fun(state: optlua.State)
+---@field on_step? fun(state: optlua.State) after each update
+---@field on_epoch? fun(state: optlua.State) after the last batch of an epoch
+---@field on_validation? fun(state: optlua.State)
+---@field on_end? fun(state: optlua.State)
+
 ---@class optlua.Spec
 ---@field name string
 ---@field config table
@@ -106,10 +124,11 @@ end
 ---   build_optimizers(model_parts, cfg, default): the optimizer
 ---   build_lr_schedulers(optimizers, cfg, training_steps, default): the scheduler
 ---   train_step(state, batch, default): the loss of a batch and the number of items that it is the mean of
---- Callbacks, which add to each other: on_start, on_step, on_epoch, on_validation, on_end = function(state).
+--- Callbacks, which add to each other: on_start, on_step, on_epoch (when an epoch has ended), on_validation, on_end =
+--- function(state); help "state" says what it holds.
 --- A model may own configure_optimizers(self, make): it returns optimizers, by name, and schedulers; train_step then makes the
 --- updates itself.
----@param definition table
+---@param definition optlua.SpecDefinition
 ---@return optlua.Spec
 local function new(definition)
   check_definition(definition)
@@ -159,7 +178,7 @@ end
 
 --- A spec that differs from this one in some fields: the config is merged key by key; functions replace these, which they are
 --- handed as `default`; callbacks are added.
----@param definition table
+---@param definition? table fields of a definition; the name may be left out
 ---@return optlua.Spec
 function Spec:extend(definition)
   if definition ~= nil and type(definition) ~= "table" then blame("spec:extend: a table expected, got a " .. type(definition)) end

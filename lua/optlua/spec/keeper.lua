@@ -168,7 +168,7 @@ function keeper.resume(state, path, policy)
   for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
     state[key] = extra[key] or state[key]
   end
-  state.results, state.saved = state.results or {}, state.step
+  state.results, state.saved, state.resumed_at = state.results or {}, state.step, state.step
   for _, line in ipairs(differences) do print("resume: " .. line) end
   if policy ~= "checkpoint" and not state.manual then prefer_config(state, wanted) end
   print(("resume: %s, step %d, epoch %d"):format(path, state.step, state.epoch))

@@ -160,7 +160,7 @@ local function make_folder(state, out)
     if not out or not folder.make(out) then return nil end
   end
   return setmetatable({}, { __close = function(_, problem)
-    if problem ~= nil and state.step == 0 then folders.remove(state.out) end
+    if problem ~= nil and state.step == (state.resumed_at or 0) then folders.remove(state.out) end
   end })
 end
 
