@@ -1,4 +1,5 @@
-/* requests: signals that ask the loop of a spec for something, which it does between two updates. */
+/* requests: signals that ask the loop of a spec for something, which it does between two updates.
+ */
 #ifndef OL_MAIN_REQUESTS_H
 #define OL_MAIN_REQUESTS_H
 
