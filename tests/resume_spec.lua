@@ -1,45 +1,10 @@
 -- Every schedule, resumed after each update: the rates that follow are those of the run that went on, bit for bit.
 local optlua = require "optlua"
 local optim, schedule = optlua.optim, optlua.schedule
+local process = require "process"
 
-local UPDATES = 24
-
--- Arguments that make something happen within so many updates, by the name of the schedule.
-local samples = {
-  ChainedScheduler = function() return { schedulers = { schedule.StepLR { step_size = 5 }, schedule.ExponentialLR { gamma = 0.9 } } } end,
-  ConstantLR = { total_iters = 7 },
-  CosineAnnealingLR = { T_max = 9, eta_min = 0.01 },
-  CosineAnnealingWarmRestarts = { T_0 = 3, T_mult = 2, eta_min = 0.01 },
-  CyclicLR = { base_lr = 0.01, max_lr = 0.1, step_size_up = 4, mode = "triangular2" },
-  ExponentialLR = { gamma = 0.9 },
-  LambdaLR = { lr_lambda = function(t) return 1 / (1 + 0.3 * t) end },
-  LinearLR = { total_iters = 10 },
-  MultiplicativeLR = { lr_lambda = function(t) return 1 - 1 / (10 + t) end },
-  MultiStepLR = { milestones = { 3, 11 } },
-  OneCycleLR = { max_lr = 0.3, total_steps = 20 },
-  PolynomialLR = { total_iters = 15, power = 2 },
-  ReduceLROnPlateau = { patience = 2, cooldown = 1 },
-  SequentialLR = function()
-    return { schedulers = { schedule.LinearLR { total_iters = 4 }, schedule.ExponentialLR { gamma = 0.8 } }, milestones = { 6 } }
-  end,
-  StepLR = { step_size = 5 },
-  SWALR = { swa_lr = 0.05 },
-  constant = { factor = 0.5 },
-  cosine = { to = 0.1, steps = 15 },
-  exponential = { to = 0.1, steps = 15 },
-  inverse_sqrt = { warmup_steps = 4 },
-  inverse_time = { decay = 0.1 },
-  lambda = { fn = function(t) return 0.5 ^ t end },
-  linear = { to = 0.1, steps = 15 },
-  polynomial = { power = 2, steps = 15 },
-  warmup = { steps = 6 },
-  warmup_stable_decay = { warmup_steps = 3, total_steps = 20, decay_ratio = 0.5, decay_type = "sqrt" },
-}
-
-local function build(name)
-  local args = samples[name]
-  return schedule.resolve(name)(type(args) == "function" and args() or args)
-end
+local schedules = require "schedules"
+local samples, build, UPDATES = schedules.samples, schedules.build, schedules.updates
 
 --- A parameter, its optimizer and its scheduler; what is loaded stands in `saved`, in the order asked for.
 local function start(make, opts, saved, scheduler_first, momentum)
@@ -85,18 +50,13 @@ local function check(make, opts, momentum)
 end
 
 describe("resumed after every update, in either order of loading,", function()
-  local seen = {}
-  for _, name in ipairs(schedule.list()) do
-    local constructor = schedule.resolve(name)
-    if not seen[constructor.args] or samples[name] then
-      seen[constructor.args] = true
-      it(name .. " goes on as if nothing had been", function()
-        assert(samples[name], "this specification needs arguments for " .. name)
-        check(function() return build(name) end)
-      end)
+  for _, name in ipairs(schedules.names()) do
+    it(name .. " goes on as if nothing had been", function()
+      assert(samples[name], "this specification needs arguments for " .. name)
+      check(function() return build(name) end)
+    end)
 
-      it(name .. " does so counting epochs", function() check(function() return build(name) end, { interval = "epoch" }) end)
-    end
+    it(name .. " does so counting epochs", function() check(function() return build(name) end, { interval = "epoch" }) end)
   end
 
   it("so does a momentum that only the schedule switches on", function()
@@ -125,5 +85,26 @@ describe("resumed after every update, in either order of loading,", function()
     check(function() return (schedule.linear { to = 0, steps = 9 }):clamp(0.2) end)
     check(function() return schedule.value(function(t) return 0.3 / (1 + t) end) end)
     check(function() return function(t) return 0.9 ^ t end end)
+  end)
+end)
+
+describe("every optimizer and every schedule", function()
+  local here = process.run(".", "pwd").out:gsub("\n", "")
+
+  it("goes on bit for bit in another process", function()
+    local place = process.run("/", "mktemp -d -p /dev/shm 2>/dev/null || mktemp -d").out:gsub("\n", "")
+    local function run(from, to)
+      local result = process.run(here, ("optlua tests/resumed.lua %s %d %d"):format(place, from, to))
+      assert.equal(0, result.code, result.err)
+      return result.out
+    end
+    local whole = run(0, 20)
+    for _, stop in ipairs { 7, 12 } do
+      run(0, stop)
+      assert.equal(whole, run(stop, 20))
+    end
+    process.remove(place)
+    for _, name in ipairs(optim.list()) do assert.matches("\n" .. name .. " ", "\n" .. whole) end
+    for _, name in ipairs(schedules.names()) do assert.matches(" " .. name .. ": ", whole) end
   end)
 end)

@@ -116,10 +116,27 @@ local function training_step()
   })
 end
 
-local function start_up()
-for _, threads in ipairs { 2, 1 } do
-  layers.run(threads, nil, os.getenv "QUICK" and { rounds = 3, seconds = 0.02 } or { rounds = 7 })
+-- How long a save stops the training; the floor brings as many bytes to the disk, as one file.
+local function saving()
+  local host = require("optlua.core").hidden
+  local folder = require "optlua.checkpoint.folder"
+  local model = nn.Sequential { nn.Linear(1000, 1000), nn.Linear(1000, 500) }
+  local optimizer = optim.AdamW(model)
+  model(optlua.randn { 8, 1000 }):sum():backward()
+  optimizer:step()
+  local place, bytes = os.tmpname(), 0
+  os.remove(place)
+  for _, tensor in model:named_parameters() do bytes = bytes + 3 * 4 * tensor:numel() end
+  folder.make(place)
+  local text = ("x"):rep(bytes)
+  timing.report(("pause of a checkpoint, %.0f MB"):format(bytes / 1e6), {
+    { "file", times(function() host.write_file(place .. "/file", text) end) },
+    { "checkpoint.save", times(function() optlua.checkpoint.save(place .. "/checkpoint", { model = model, optimizer = optimizer }) end) },
+  })
+  folder.remove(place)
 end
+
+local function start_up()
   local program = os.getenv "OPTLUA" or "build/optlua"
   timing.report("start", {
     { "lua5.4", times(function() os.execute "lua5.4 -e ''" end) },
@@ -146,6 +163,7 @@ print ""
 tracing()
 addition()
 training_step()
+saving()
 start_up()
 for _, threads in ipairs { 2, 1 } do
   layers.run(threads, nil, os.getenv "QUICK" and { rounds = 3, seconds = 0.02 } or { rounds = 7 })

@@ -1,0 +1,74 @@
+-- resumed: trains with each optimizer and each schedule of the registries, from one step to another: begins, or goes on from
+-- the checkpoint of another process, and leaves one. Prints a line for each, from which any difference in bits is seen. Run by
+-- tests/resume_spec.lua:
+--
+--   optlua tests/resumed.lua FOLDER FROM TO
+package.path = "tests/?.lua;" .. package.path
+local optlua = require "optlua"
+local schedules = require "schedules"
+local nn, optim, checkpoint = optlua.nn, optlua.optim, optlua.checkpoint
+
+local place, from, to = arg[1], tonumber(arg[2]), tonumber(arg[3])
+local AN_EPOCH = 7 -- steps
+local points = optlua.testing.points { n = 2 * AN_EPOCH * 3 }
+
+local function build(class, schedule)
+  optlua.manual_seed(11)
+  local model = nn.Sequential { nn.Linear(4, 6, { bias = false }), nn.Dropout(0.3), nn.BatchNorm1d(6, { affine = false }),
+    nn.Linear(6, 3, { bias = false }) }
+  local optimizer = optim.container(model, {
+    { name = "late", match = "0.*", class = class, unfreeze_at = 9 },
+    { name = "rest", match = "*", class = class },
+  }, { ema = 0.9, max_norm = 1 })
+  return { model = model, optimizer = optimizer, scheduler = optim.lr_scheduler(optimizer, schedules.build(schedule)),
+    loader = optlua.data.loader(points, { batch_size = 3, shuffle = true, seed = 5 }) }
+end
+
+-- One update: of a window of two batches.
+local function step(parts, batches)
+  parts.optimizer:zero_grad()
+  for _ = 1, 2 do
+    local x, y = batches()
+    nn.functional.cross_entropy(parts.model(x), y):backward()
+  end
+  parts.optimizer:step()
+end
+
+local function train(parts)
+  local batches = parts.loader:batches()
+  for k = from + 1, to do
+    step(parts, batches)
+    if k % AN_EPOCH == 0 then
+      assert(batches() == nil)
+      parts.scheduler:step(1 / k)
+      batches = parts.loader:batches()
+    end
+  end
+end
+
+local function bits(parts)
+  local list = {}
+  local function add(name, value)
+    if optlua.is_tensor(value) then value = value:to("float64"):reshape(-1):totable() end
+    for _, number in ipairs(type(value) == "table" and value or { value }) do
+      list[#list + 1] = name .. "=" .. (type(number) == "number" and ("%.17g"):format(number) or tostring(number))
+    end
+  end
+  for name, value in pairs(parts.model:state_dict()) do add(name, value) end
+  for name, value in pairs(parts.optimizer:state_dict()) do add(name, value) end
+  table.sort(list)
+  local sum = 0
+  for c in table.concat(list, " "):gmatch "." do sum = (sum * 31 + c:byte()) % (1 << 52) end
+  return ("%d %s"):format(sum, table.concat(parts.scheduler:get_last_lr(), " "))
+end
+
+local function try(class, schedule)
+  local parts, path = build(class, schedule), ("%s/%s-%s-%%d"):format(place, class, schedule)
+  if from > 0 then checkpoint.load(path:format(from), parts) end
+  train(parts)
+  checkpoint.save(path:format(to), parts)
+  print(("%s %s: %s"):format(class, schedule, bits(parts)))
+end
+
+for _, class in ipairs(optim.list()) do try(class, "cosine") end
+for _, schedule in ipairs(schedules.names()) do try("AdamW", schedule) end
