@@ -1,5 +1,5 @@
-/* exponential: exponentials, logarithms and the error function. Within 1 ulp, log and log2 of floats
- * within 3.5, but for the slopes. */
+/* exponential: exponentials, logarithms and the error function. Within 1 ulp, log and log2 of
+ * floats within 3.5, but for the slopes. */
 #include "ops/unary.h"
 
 #define EXP_SLOPE(g, y) ((g) * (y))
