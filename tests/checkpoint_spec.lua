@@ -205,6 +205,7 @@ return optlua.spec {
   build_model = function() return nn.Sequential { nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3) } end,
   build_data = function() return optlua.testing.points { n = 33 }, optlua.testing.points { n = 12, seed = 1 } end,
   build_loss = function() return nn.CrossEntropyLoss() end,
+  on_end = function() optlua.randn(5) end,
   on_step = function(state)
     if os.getenv "STOP_AT" == tostring(state.step) then io.popen("kill -" .. os.getenv "STOP_BY" .. " " .. os.getenv "RUN_ID"):close() end
   end,

@@ -336,6 +336,7 @@ function loop.run(state)
     if ended then keeper.after_epoch(state) end
   end
   if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
+  keeper.save(state) -- before on_end, which may draw numbers that a run without this end does not
   if state.stopped then state:say("stopped: %s", state.stopped) end
   state.spec:callback("on_end", state)
   write_notes(state, "end")

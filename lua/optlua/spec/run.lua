@@ -191,7 +191,6 @@ function run.train(spec, cfg, config, opts)
   state.signalled = signalled
   state.model:train()
   loop.run(state)
-  keeper.save(state)
   loop.save(state, "last.safetensors")
   log_file:close()
   state.log_failed = log_file.failed
