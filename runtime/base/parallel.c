@@ -3,11 +3,19 @@
 
 #ifdef _OPENMP
 #include <omp.h>
+#include <pthread.h>
 
 int ol_threads(void) { return omp_get_max_threads(); }
 int ol_thread(void) { return omp_get_thread_num(); }
 void ol_set_threads(int threads) { omp_set_num_threads(threads); }
 bool ol_in_parallel(void) { return omp_in_parallel(); }
+
+/* A child has none of the threads of its parent, and would wait for them for ever. */
+static void on_fork(void) { omp_set_num_threads(1); }
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, on_fork);
+}
 #else
 int ol_threads(void) { return 1; }
 int ol_thread(void) { return 0; }

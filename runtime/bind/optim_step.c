@@ -42,6 +42,35 @@ void ol_refuse_in_step(lua_State *L, const char *what) {
   lua_pop(L, 1);
 }
 
+static void end_transaction(engine *e) {
+  e->active = e->tracer->running = false;
+  ol_step_abort(e->step);
+}
+
+/* __close of the engine. */
+static int close_engine(lua_State *L) {
+  end_transaction(lua_touserdata(L, 1));
+  return 0;
+}
+
+/* Calls without protection: a traceback shows where the script failed. */
+static int call_plain(lua_State *L, engine *e) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_toclose(L, 1);
+  e->active = true;
+  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
+  return lua_gettop(L) - 1;
+}
+
+/* A coroutine that fails closes nothing by itself. */
+static int call_protected(lua_State *L, engine *e) {
+  e->active = true;
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  end_transaction(e);
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
 /* transact(function, …): the function's results. */
 static int transact(lua_State *L) {
   ol_error error;
@@ -49,11 +78,9 @@ static int transact(lua_State *L) {
   ol_refuse_in_step(L, "a step");
   if (!e->step) ol_check(L, ol_step_new(&error, &e->step), &error);
   ol_tracer_ready(L, e->tracer);
-  e->active = true;
-  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  e->active = e->tracer->running = false;
-  ol_step_abort(e->step);
-  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+  bool is_main = lua_pushthread(L);
+  lua_pop(L, 1);
+  return is_main ? call_plain(L, e) : call_protected(L, e);
 }
 
 static engine *active(lua_State *L) {
@@ -237,6 +264,8 @@ static void make_engine(lua_State *L) {
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_engine);
   lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, close_engine);
+  lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &engine_key);

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <lauxlib.h>
@@ -164,10 +165,29 @@ static int disarm(lua_State *L) {
   return 2;
 }
 
+/* fork(): 0 in the child. */
+static int fork_process(lua_State *L) {
+  lua_pushinteger(L, fork());
+  return 1;
+}
+
+/* finish(status): ends a child at once. */
+static int finish(lua_State *L) { _exit((int)luaL_checkinteger(L, 1)); }
+
+/* wait(child): its status. */
+static int wait_for(lua_State *L) {
+  int status = -1;
+  waitpid((pid_t)luaL_checkinteger(L, 1), &status, 0);
+  lua_pushinteger(L, status);
+  return 1;
+}
+
 EXPORT int luaopen_faults(lua_State *L);
 
 int luaopen_faults(lua_State *L) {
-  static const luaL_Reg functions[] = { { "arm", arm }, { "disarm", disarm }, { NULL, NULL } };
+  static const luaL_Reg functions[] = { { "arm", arm },           { "disarm", disarm },
+                                        { "fork", fork_process }, { "finish", finish },
+                                        { "wait", wait_for },     { NULL, NULL } };
   luaL_newlib(L, functions);
   return 1;
 }
