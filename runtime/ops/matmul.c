@@ -146,12 +146,16 @@ static ol_status mv_forward(ol_error *error, ol_call *call) { return strict(erro
 static ol_status dot_forward(ol_error *error, ol_call *call) { return strict(error, call, 1, 1); }
 
 static ol_status outer_forward(ol_error *error, ol_call *call) {
-  ol_tensor *x = call->arg[0].tensor, *y = call->arg[1].tensor;
-  const ol_shape none = { .ndim = 0 };
+  ol_tensor *x = call->arg[0].tensor, *y = call->arg[1].tensor, *column;
   OL_TRY(check_ndim(error, "outer", &call->arg[0], &call->op->param[0], 1));
   OL_TRY(check_ndim(error, "outer", &call->arg[1], &call->op->param[1], 1));
   OL_TRY(check_dtype(error, "outer", x, y));
-  return multiply(error, 1, ol_stack_columns(x), ol_stack_rows(y), none, true, true, &call->out[0]);
+  const ol_shape shape = { .ndim = 2, .size = { x->numel, 1 } };
+  const int64_t stride[OL_MAX_DIMS] = { x->stride[0], 0 };
+  OL_TRY(ol_tensor_view(error, x, &shape, stride, x->offset, &column));
+  ol_status status = ol_mul(error, column, y, &call->out[0]);
+  ol_release(column);
+  return status;
 }
 
 static ol_status outer_backward(ol_error *error, ol_back *back) {
