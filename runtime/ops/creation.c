@@ -74,19 +74,33 @@ typedef struct progression {
   ol_tensor *out;
 } progression;
 
+#define DEFINE_FILL(dtype, type, AS)                                                               \
+  OL_KERNEL static void fill_##dtype(const progression *p, int64_t begin, int64_t end) {           \
+    const double first = p->first, step = p->step, last = p->last;                                 \
+    const int64_t top = p->count - 1, middle = p->middle < end ? p->middle : end;                  \
+    type *y = ol_tensor_data(p->out);                                                              \
+    int64_t i = begin;                                                                             \
+    for (; i < middle; i++) y[i] = AS(first + step * (double)i);                                   \
+    for (; i < end; i++) y[i] = AS(last - step * (double)(top - i));                               \
+  }
+#define AS_BYTE(x)  ((uint8_t)(int64_t)(x))
+#define AS_WHOLE(x) ((int64_t)(x))
+#define AS_SHORT(x) ol_bf16_from_f32((float)(x))
+#define AS_FLOAT(x) ((float)(x))
+DEFINE_FILL(u8, uint8_t, AS_BYTE)
+DEFINE_FILL(i64, int64_t, AS_WHOLE)
+DEFINE_FILL(bf16, ol_bf16, AS_SHORT)
+DEFINE_FILL(f32, float, AS_FLOAT)
+DEFINE_FILL(f64, double, )
+
 static void fill_progression(int64_t begin, int64_t end, void *context) {
   const progression *p = context;
-  void *data = ol_tensor_data(p->out);
-  for (int64_t i = begin; i < end; i++) {
-    double value = i < p->middle ? p->first + p->step * (double)i
-                                 : p->last - p->step * (double)(p->count - 1 - i);
-    switch (p->out->dtype) {
-    case OL_U8: ((uint8_t *)data)[i] = (uint8_t)(int64_t)value; break;
-    case OL_I64: ((int64_t *)data)[i] = (int64_t)value; break;
-    case OL_BF16: ((ol_bf16 *)data)[i] = ol_bf16_from_f32((float)value); break;
-    case OL_F32: ((float *)data)[i] = (float)value; break;
-    default: ((double *)data)[i] = value;
-    }
+  switch (p->out->dtype) {
+  case OL_U8: fill_u8(p, begin, end); break;
+  case OL_I64: fill_i64(p, begin, end); break;
+  case OL_BF16: fill_bf16(p, begin, end); break;
+  case OL_F32: fill_f32(p, begin, end); break;
+  default: fill_f64(p, begin, end);
   }
 }
 
