@@ -1,6 +1,7 @@
 --- testing: helps for tests of users' scripts, with busted: `optlua test` runs them.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local files = require "optlua.files"
 local options = require "optlua.options"
 
 local registry = require "optlua.registry"
@@ -131,15 +132,10 @@ local function home_of_caller()
   return info and info.source:match "^@(.*/)" or ""
 end
 
-local function is_there(path)
-  local file = io.open(path)
-  return file ~= nil and file:close()
-end
-
 -- A path as it is from the current folder, or else from that of the script which asks.
 local function locate(path)
   local beside = home_of_caller() .. path
-  return not path:find "^/" and not is_there(path) and is_there(beside) and beside or path
+  return not path:find "^/" and not files.exists(path) and files.exists(beside) and beside or path
 end
 
 --- Loads a script without training what it returns.

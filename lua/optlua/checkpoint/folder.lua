@@ -2,6 +2,7 @@
 --
 -- The files go into a sibling folder; committing brings them to the disk and gives the folder its name. What was there is
 -- what it was until then.
+local files = require "optlua.files"
 local host = require("optlua.core").hidden
 
 local folder = {}
@@ -30,11 +31,7 @@ end
 --- Whether there is a folder of that name.
 ---@param path string
 ---@return boolean
-function folder.exists(path)
-  local file = io.open(path .. "/.")
-  if file then file:close() end
-  return file ~= nil
-end
+function folder.exists(path) return files.exists(path .. "/.") end
 
 --- Makes a folder and those above it.
 ---@param path string
