@@ -169,7 +169,7 @@ end
 function loop.save(state, name)
   if not state.out then return true end
   local path = state.out .. "/" .. name
-  local saved, problem = keeper.try(path, state.model.save, state.model, path)
+  local saved, problem = keeper.try(state.out, state.model.save, state.model, path)
   if not saved then state.log_file:fail(path, problem) end
   return saved
 end
