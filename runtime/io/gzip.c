@@ -2,7 +2,6 @@
 #include "io/gzip.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -41,7 +40,8 @@ ol_status ol_gzip_open(ol_error *error, const char *path, ol_gzip *out) {
   if (!file && (errno == 0 || errno == ENOMEM))
     return ol_fail(error, OL_MEMORY, "out of memory: %s", path);
   if (!file) return ol_fail(error, OL_FILE, "%s: cannot be opened: %s", path, strerror(errno));
-  *out = (ol_gzip){ .path = path, .file = file, .most = most_of(path, gzdirect(file)) };
+  const bool plain = gzdirect(file);
+  *out = (ol_gzip){ .path = path, .file = file, .plain = plain, .most = most_of(path, plain) };
   return OL_OK;
 }
 
@@ -74,10 +74,10 @@ typedef struct text {
   size_t size, capacity;
 } text;
 
-static ol_status grow(ol_error *error, text *t) {
+static ol_status grow(ol_error *error, const char *path, text *t) {
   size_t capacity = t->capacity ? 2 * t->capacity : 1 << 16;
   void *data;
-  OL_TRY(ol_alloc_for(error, capacity, "a file", &data));
+  if (ol_alloc_for(error, capacity, "a file", &data) != OL_OK) return ol_fail_in(error, path);
   if (t->size) memcpy(data, t->data, t->size);
   ol_free(t->data);
   t->data = data;
@@ -86,16 +86,18 @@ static ol_status grow(ol_error *error, text *t) {
 }
 
 static ol_status check_growth(ol_error *error, const ol_gzip *gzip, size_t size) {
-  const bool known = gzip->most < INT64_MAX && !gzdirect(gzip->file);
+  const bool known = gzip->most < INT64_MAX && !gzip->plain;
   if (!known || size <= LARGE || (int64_t)size / TIMES <= gzip->most / RATIO) return OL_OK;
   return ol_fail(error, OL_FILE, "%s: cannot be read: it expands to more than %d times its size",
                  gzip->path, TIMES);
 }
 
-static ol_status read_all(ol_error *error, ol_gzip *gzip, text *t) {
+static ol_status read_all(ol_error *error, ol_gzip *gzip, int64_t limit, text *t) {
   size_t got;
   do {
-    if (t->size == t->capacity) OL_TRY(grow(error, t));
+    if (t->size > (size_t)limit)
+      return ol_fail(error, OL_FILE, "%s: more than %lld bytes", gzip->path, (long long)limit);
+    if (t->size == t->capacity) OL_TRY(grow(error, gzip->path, t));
     OL_TRY(ol_gzip_next(error, gzip, t->data + t->size, t->capacity - t->size, &got));
     t->size += got;
     OL_TRY(check_growth(error, gzip, t->size));
@@ -103,12 +105,9 @@ static ol_status read_all(ol_error *error, ol_gzip *gzip, text *t) {
   return OL_OK;
 }
 
-ol_status ol_gzip_read(ol_error *error, const char *path, char **out, size_t *size) {
+ol_status ol_gzip_rest(ol_error *error, ol_gzip *gzip, int64_t limit, char **out, size_t *size) {
   text t = { 0 };
-  ol_gzip gzip;
-  OL_TRY(ol_gzip_open(error, path, &gzip));
-  ol_status status = read_all(error, &gzip, &t);
-  ol_gzip_close(&gzip);
+  ol_status status = read_all(error, gzip, limit, &t);
   if (status != OL_OK) {
     ol_free(t.data);
     return status;
@@ -116,4 +115,12 @@ ol_status ol_gzip_read(ol_error *error, const char *path, char **out, size_t *si
   *out = t.data;
   *size = t.size;
   return OL_OK;
+}
+
+ol_status ol_gzip_read(ol_error *error, const char *path, char **out, size_t *size) {
+  ol_gzip gzip = { 0 };
+  OL_TRY(ol_gzip_open(error, path, &gzip));
+  ol_status status = ol_gzip_rest(error, &gzip, INT64_MAX, out, size);
+  ol_gzip_close(&gzip);
+  return status;
 }

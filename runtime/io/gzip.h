@@ -2,6 +2,7 @@
 #ifndef OL_IO_GZIP_H
 #define OL_IO_GZIP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 typedef struct ol_gzip {
   const char *path; /* the caller's */
   void *file;
+  bool plain;   /* it is not compressed */
   int64_t most; /* the most bytes that can come out of it; INT64_MAX where that is not known */
 } ol_gzip;
 
@@ -25,8 +27,11 @@ ol_status ol_gzip_exactly(ol_error *error, ol_gzip *gzip, void *bytes, size_t si
 
 void ol_gzip_close(ol_gzip *gzip);
 
-/* Reads a whole file, gzipped or plain, into *out (released with ol_free) of *size bytes. One that
- * expands without measure fails. */
+/* Reads all that is left into *out (released with ol_free) of *size bytes; fails where there are more
+ * than `limit`, or it expands without measure. */
+ol_status ol_gzip_rest(ol_error *error, ol_gzip *gzip, int64_t limit, char **out, size_t *size);
+
+/* Reads a whole file, gzipped or plain, as ol_gzip_rest does without a limit. */
 ol_status ol_gzip_read(ol_error *error, const char *path, char **out, size_t *size);
 
 #endif

@@ -17,13 +17,15 @@ typedef enum ol_image_mode {
   OL_IMAGE_GRAY       /* 1: (19595 R + 38470 G + 7471 B) / 65536 (ITU-R 601-2), rounded */
 } ol_image_mode;
 
-/* Takes memory for pixels of a size that a file claims; fails (OL_FILE) when there are more than
- * max_pixels. */
+/* Fails (OL_FILE) for a size that a file claims of more than max_pixels. */
+ol_status ol_pixels_check(ol_error *error, uint64_t width, uint64_t height, int64_t max_pixels);
+
+/* Takes memory for pixels of a size that a file claims, checked. */
 ol_status ol_pixels_new(ol_error *error, uint64_t width, uint64_t height, size_t channels,
                         int64_t max_pixels, ol_pixels *out);
 
 /* Reads a PNG or JPEG file, told apart by their first bytes, into a uint8 tensor (C, H, W). Errors
- * (OL_FILE) name the path. */
+ * name the path. */
 ol_status ol_image_read(ol_error *error, const char *path, ol_image_mode mode, int64_t max_pixels,
                         ol_tensor **out);
 

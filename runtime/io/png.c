@@ -88,6 +88,7 @@ static void read_image(work *w) {
   png_read_info(w->png, w->info);
   uint64_t width = png_get_image_width(w->png, w->info);
   uint64_t height = png_get_image_height(w->png, w->info);
+  check(w, ol_pixels_check(w->error, width, height, w->max_pixels)); /* before libpng takes a row */
   set_form(w);
   size_t channels = png_get_channels(w->png, w->info);
   check(w, ol_pixels_new(w->error, width, height, channels, w->max_pixels, &w->pixels));

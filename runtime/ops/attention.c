@@ -363,7 +363,7 @@ static ol_status check_packed(ol_error *error, const char *op, const ol_value *a
   int64_t heads = arg[HEADS].integer;
   char text[OL_SHAPE_TEXT];
   bool fits = heads > 0 && x->shape.ndim >= 2 && x->shape.ndim < OL_MAX_DIMS;
-  if (!fits || from_end(x, 1) % (3 * heads) != 0)
+  if (!fits || from_end(x, 1) % 3 != 0 || from_end(x, 1) / 3 % heads != 0)
     return ol_fail(error, OL_SHAPE,
                    "%s: qkv of shape %s does not hold query, key and value of %lld heads", op,
                    ol_shape_text(&x->shape, text), (long long)heads);

@@ -45,7 +45,8 @@ static ol_status read_groups(ol_error *error, const char *op, const ol_value *ar
   if (groups < 1)
     return ol_fail(error, OL_ARGUMENT, "%s: groups is %lld, wants at least 1", op,
                    (long long)groups);
-  if (weight->size[0] % groups == 0) return OL_OK;
+  const int64_t most = weight->size[0] > 1 ? weight->size[0] : 1; /* of no channels: one group */
+  if (groups <= most && weight->size[0] % groups == 0) return OL_OK;
   return ol_fail(error, OL_SHAPE, "%s: %lld groups do not divide the %lld channels of weight %s",
                  op, (long long)groups, (long long)weight->size[0], ol_shape_text(weight, text));
 }

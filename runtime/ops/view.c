@@ -124,7 +124,8 @@ static ol_status look_at_part(ol_error *error, const char *op, const ol_tensor *
       return ol_fail(error, OL_RANGE,
                      "%s: %lld positions from %lld on are not in dimension %d of "
                      "size %lld",
-                     op, (long long)needed, (long long)from + 1, d + 1, (long long)size);
+                     op, (long long)needed, (long long)(from < INT64_MAX ? from + 1 : from), d + 1,
+                     (long long)size);
     l.offset += from * x->stride[d];
     if (count == -1) continue;
     l.stride[l.shape.ndim] = count > 1 ? x->stride[d] * apart : x->stride[d];

@@ -67,6 +67,12 @@ void ol_windows_set(ol_windows *planes, const int64_t kernel[2], const int64_t s
 
 static int64_t extent(const ol_axis *axis) { return (axis->kernel - 1) * axis->dilation + 1; }
 
+/* How far the first window may reach beyond what is padded: rounded up, one is there when its stride
+ * would leave a rest. */
+static int64_t overhang(const ol_axis *axis, bool ceil) {
+  return ceil && axis->size + axis->padding > 0 ? axis->stride - 1 : 0;
+}
+
 static void count(ol_axis *axis, bool ceil) {
   const int64_t room = axis->size + 2 * axis->padding - extent(axis);
   axis->out = (room + (ceil ? axis->stride - 1 : 0)) / axis->stride + 1;
@@ -77,7 +83,7 @@ ol_status ol_windows_count(ol_error *error, const char *op, ol_windows *planes, 
   const ol_axis *y = &planes->y, *x = &planes->x;
   const long long padded[] = { y->size + 2 * y->padding, x->size + 2 * x->padding };
   const long long kernel[] = { extent(y), extent(x) };
-  if (kernel[0] > padded[0] || kernel[1] > padded[1]) {
+  if (kernel[0] - padded[0] > overhang(y, ceil) || kernel[1] - padded[1] > overhang(x, ceil)) {
     const char *what = y->dilation > 1 || x->dilation > 1 ? "the dilated kernel" : "the kernel";
     if (planes->spatial == 1)
       return ol_fail(error, OL_SHAPE, "%s: %s (%lld) is larger than the padded input (%lld)", op,

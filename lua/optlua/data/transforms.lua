@@ -77,7 +77,7 @@ end
 
 local function check_channels(name, values, above)
   options.argument("transforms.Normalize", name, values, { required = true, type = "list", above = above })
-  return optlua.tensor(values):reshape(-1, 1, 1)
+  return optlua.tensor(values, { dtype = "float64" }):reshape(-1, 1, 1)
 end
 
 --- Subtracts a mean from each channel and divides by a standard deviation.

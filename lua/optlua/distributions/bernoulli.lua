@@ -42,10 +42,13 @@ local function log_likelihood(logits, share)
   return (share - 1) * logits - (-logits):softplus(1, 40)
 end
 
---- The logarithm of the probability of zeros and ones.
+--- The logarithm of the probability of zeros and ones; -infinity of other values.
 ---@param value optlua.Tensor|number broadcasts with the batch shape
 ---@return optlua.Tensor
-function Bernoulli:log_prob(value) return log_likelihood(self.logits, self:_value(value)) end
+function Bernoulli:log_prob(value)
+  value = self:_value(value)
+  return optlua.where(value:mul(value - 1):ne(0), -math.huge, log_likelihood(self.logits, value))
+end
 
 --- The entropy, in nats.
 ---@return optlua.Tensor

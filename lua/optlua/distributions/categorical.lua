@@ -27,6 +27,7 @@ function Categorical:init(...)
   else
     distribution.demand("Categorical", "logits", value:lt(math.huge), "a number below infinity")
     value = value:log_softmax(-1)
+    distribution.demand("Categorical", "logits", value:le(0), "a number, and not all of a row -infinity")
   end
   self[which] = value
   self._dtype, self.num_events = value.dtype, shape[#shape]

@@ -21,10 +21,13 @@ function Exponential:_draw(shape)
   return -(-optlua.rand(shape, { dtype = self._dtype })):log1p() / self.rate
 end
 
---- The logarithm of the density, for values that are not negative.
+--- The logarithm of the density, -infinity of negative values.
 ---@param value optlua.Tensor|number broadcasts with the batch shape
 ---@return optlua.Tensor
-function Exponential:log_prob(value) return self.rate:log() - self.rate * self:_value(value) end
+function Exponential:log_prob(value)
+  value = self:_value(value)
+  return optlua.where(value:lt(0), -math.huge, self.rate:log() - self.rate * value)
+end
 
 --- The differential entropy, in nats.
 ---@return optlua.Tensor

@@ -83,7 +83,10 @@ local function widen(given, count)
   return optlua.cat({ given, optlua.zeros(shape, { dtype = given.dtype }) }, -1)
 end
 
-local function check_mask(name, given, ...)
+local function check_mask(name, given, dtype, ...)
+  if given.dtype ~= "uint8" and given.dtype ~= dtype then
+    blame(("nn.MultiheadAttention: %s is %s, wants uint8 or %s"):format(name, given.dtype, dtype))
+  end
   local wanted = {}
   for k, shape in ipairs { ... } do
     wanted[k] = shape_text(shape)
@@ -93,18 +96,19 @@ local function check_mask(name, given, ...)
     table.concat(wanted, " or ")))
 end
 
---- Gathers the masks of a call whose query is (N, L, …) and whose key is (N, S, …); `extra` keys will be
+--- Gathers the masks of a call, whose query is (N, L, …) and whose key is (N, S, …); `extra` keys will be
 --- added.
-local function gather_masks(self, opts, N, L, S, extra)
+local function gather_masks(self, opts, query, key, extra)
+  local N, L, S, dtype = query.shape[1], query.shape[2], key.shape[2], query.dtype
   local mask, attn, padding = {}, opts.attn_mask, opts.key_padding_mask
   if attn then
-    check_mask("attn_mask", attn, { L, S }, { N * self.num_heads, L, S })
+    check_mask("attn_mask", attn, dtype, { L, S }, { N * self.num_heads, L, S })
     if attn.ndim == 3 then attn = attn:reshape(N, self.num_heads, L, S) end
     with_mask(mask, widen(attn, extra))
   end
   if padding then
     if padding.ndim == 1 then padding = padding:unsqueeze(1) end
-    check_mask("key_padding_mask", padding, { N, S })
+    check_mask("key_padding_mask", padding, dtype, { N, S })
     with_mask(mask, widen(padding:reshape(N, 1, 1, S), extra))
   end
   mask.causal = opts.is_causal and extra == 0 and not opts.need_weights
@@ -196,6 +200,7 @@ function MultiheadAttention:init(...)
   if opts.bias then self.out_proj.bias:detach():zero_() end
 end
 
+MultiheadAttention.inputs = { "query", "key", "value" }
 MultiheadAttention.samples = [[
   { { 4, 2 }, t(3, 2, 4), t(5, 2, 4), t(5, 2, 4) },
   { { 4, 2, { batch_first = true } }, t(2, 3, 4), t(2, 5, 4), t(2, 5, 4), { average_attn_weights = false } },
@@ -299,7 +304,7 @@ function MultiheadAttention:forward(query, key, value, ...)
   local ndim, same = query.ndim, query == key and key == value
   local q, k, v = batches_first(self, query), batches_first(self, key), batches_first(self, value)
   local extra = (self.bias_k and 1 or 0) + (self.add_zero_attn and 1 or 0)
-  local mask = gather_masks(self, opts, q.shape[1], q.shape[2], k.shape[2], extra)
+  local mask = gather_masks(self, opts, q, k, extra)
   local result, weights
   if same and self.in_proj_weight and extra == 0 and not opts.need_weights then
     local p = self.training and self.dropout or 0

@@ -66,7 +66,8 @@ end
 
 --- The share of the next batch in the running statistics.
 local function share(self)
-  return self.momentum or 1 / (self.num_batches_tracked:item() + 1)
+  if self.momentum or not self.num_batches_tracked then return self.momentum or 0 end
+  return 1 / (self.num_batches_tracked:item() + 1)
 end
 
 function BatchNorm:forward(x)
@@ -75,8 +76,10 @@ function BatchNorm:forward(x)
   if not (self.training and mean) then
     return optlua.batch_norm(x, mean, var, self.weight, self.bias, self.training or mean == nil, 0, self.eps)
   end
+  local count = self.num_batches_tracked
+  local next_count = count and count + 1 -- made before anything changes
   local y = optlua.batch_norm(x, mean, var, self.weight, self.bias, true, share(self), self.eps)
-  self.num_batches_tracked:add_(1)
+  if count then count:copy_(next_count) end
   return y
 end
 

@@ -1,5 +1,6 @@
 --- nn: layers. One file a family; each returns a table of classes, which are all gathered here.
 local options = require "optlua.options"
+local guard = require "optlua.nn.guard"
 local module = require "optlua.nn.module"
 
 local nn = {
@@ -17,7 +18,10 @@ for _, family in ipairs {
   "embedding", "loss", "similarity",
   "attention", "transformer", "recurrent",
 } do
-  for name, class in pairs(require("optlua.nn." .. family)) do nn[name] = class end
+  for name, class in pairs(require("optlua.nn." .. family)) do
+    nn[name] = class
+    if module.is_class(class) then guard.watch(class) end
+  end
 end
 
 return options.strict("nn", nn)

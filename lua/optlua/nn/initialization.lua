@@ -139,9 +139,10 @@ local function share(x) return optlua.tensor(x / math.sqrt(2), { dtype = "float6
 function init.trunc_normal_(tensor, mean, std, a, b)
   mean, std, a, b = read_trunc_normal(tensor, mean, std, a, b)
   if a >= b then blame(("trunc_normal_: a is %g, b %g; a must be below b"):format(a, b)) end
+  local low, high = share((a - mean) / std), share((b - mean) / std)
   return fill(tensor, function()
-    tensor:uniform_(share((a - mean) / std), share((b - mean) / std))
-    tensor:erfinv_():mul_(std * math.sqrt(2)):add_(mean):clamp_(a, b)
+    local numbers = optlua.zeros(tensor.shape, { dtype = tensor.dtype }):uniform_(low, high)
+    tensor:copy_(numbers:erfinv_():mul_(std * math.sqrt(2)):add_(mean):clamp_(a, b))
   end)
 end
 
@@ -160,9 +161,9 @@ function init.sparse_(tensor, sparsity, std)
   demand_dims("sparse_", tensor, 2, 2)
   local zeros = math.ceil(sparsity * tensor.shape[1])
   return fill(tensor, function()
-    tensor:normal_(0, std)
+    local numbers = optlua.zeros(tensor.shape, { dtype = tensor.dtype }):normal_(0, std)
     local rank = optlua.rand(tensor.shape):argsort(1):argsort(1) -- 0, 1, … in random order, in each column
-    tensor:masked_fill_(rank:lt(zeros), 0)
+    tensor:copy_(numbers:masked_fill_(rank:lt(zeros), 0))
   end)
 end
 

@@ -14,6 +14,7 @@ local ignore_index = { "ignore_index", { default = -100, integer = true } }
 local function loss(name, list)
   local class = module.class(name)
   class.signature = signature.new("nn." .. name, list)
+  class.inputs = { "input", "target" }
   function class:init(...)
     local opts = self.signature:read(...)
     for _, key in ipairs { "weight", "pos_weight" } do
@@ -163,6 +164,7 @@ end
 --- A class of losses from one of measure.lua: its options are those of the function.
 local function measured(name, entry)
   local class, inputs = loss(name, entry.options), #entry.inputs
+  class.inputs, class.also = entry.inputs, entry.also
   function class:forward(...)
     local arguments = { ... }
     for k, option in ipairs(entry.options) do arguments[inputs + k] = self[option[1]] end

@@ -45,6 +45,20 @@ function members.of(self)
   end
 end
 
+local types = { module = "table", parameter = "userdata", buffer = "userdata", transient = "userdata" }
+
+--- Raises where a member was replaced by what is none. (A member that is gone is optional, or missed by its layer.)
+function members.check(self)
+  local list = rawget(self, "_members")
+  for k = 1, #list do
+    local member = list[k]
+    local value = rawget(self, member.key)
+    if value ~= nil and type(value) ~= types[member.kind] then
+      blame(("%s: was a %s, and is now a %s"):format(members.describe(self, member.key), member.kind, type(value)))
+    end
+  end
+end
+
 local function join(prefix, key)
   return prefix == "" and members.name_of(key) or prefix .. "." .. members.name_of(key)
 end

@@ -6,6 +6,7 @@
 local blame = require "optlua.blame"
 local optlua = require "optlua"
 local options = require "optlua.options"
+local guard = require "optlua.nn.guard"
 local kinds = require "optlua.nn.kind"
 local members = require "optlua.nn.members"
 local state = require "optlua.nn.state"
@@ -245,7 +246,10 @@ local function class(name, parent)
   result.__index = result
   result.__newindex = assign
   result.__tostring = to_string
-  result.__call = function(self, ...) return self:forward(...) end
+  result.__call = function(self, ...)
+    guard.check(self, ...)
+    return self:forward(...)
+  end
   kinds.declare_class(result)
   return setmetatable(result, {
     __index = parent,

@@ -173,6 +173,13 @@ local function places(sizes, order, steps, batch_first, missing)
   return index
 end
 
+--- Adds `more` steps of padding to (T, B, …), or (B, T, …) with batch_first.
+local function extend(padded, more, opts)
+  local dim, shape = opts.batch_first and 2 or 1, { table.unpack(padded.shape) }
+  shape[dim] = more
+  return optlua.cat({ padded, optlua.full(shape, opts.padding_value, { dtype = padded.dtype }) }, dim)
+end
+
 --- The padded form of a PackedSequence: (T, B, …), or (B, T, …) with batch_first; and the lengths, int64 (B).
 ---@param sequence nn.PackedSequence
 ---@param opts? { batch_first?: boolean, padding_value?: number, total_length?: integer }
@@ -185,18 +192,18 @@ function packing.pad_packed_sequence(sequence, opts)
   })
   if not packing.is_packed(sequence) then blame(what .. ": a PackedSequence expected") end
   local data, sizes = sequence.data, sequence.batch_sizes:totable()
-  local order, steps = order_of(sequence, sizes[1]), opts.total_length or #sizes
-  if steps < #sizes then
-    blame(("%s: total_length is %d, less than the %d steps of the longest sequence"):format(what, steps, #sizes))
+  local order, steps = order_of(sequence, sizes[1]), #sizes
+  local more = (opts.total_length or steps) - steps
+  if more < 0 then
+    blame(("%s: total_length is %d, less than the %d steps of the longest sequence"):format(what, opts.total_length,
+      steps))
   end
-  local shape = { table.unpack(data.shape) }
-  shape[1] = 1
-  local rows = optlua.cat({ data, optlua.full(shape, opts.padding_value, { dtype = data.dtype }) }, 1)
+  local nothing = optlua.full({ 1, table.unpack(data.shape, 2) }, opts.padding_value, { dtype = data.dtype })
   local index = places(sizes, order, steps, opts.batch_first, data.shape[1])
-  local padded = rows:index_select(1, int64(index))
-  local first, second = steps, #order
-  if opts.batch_first then first, second = second, first end
-  return padded:unflatten(1, { first, second }), int64(lengths_of(sizes, order))
+  local rows = optlua.cat({ data, nothing }, 1):index_select(1, int64(index))
+  local padded = rows:unflatten(1, opts.batch_first and { #order, steps } or { steps, #order })
+  if more > 0 then padded = extend(padded, more, opts) end
+  return padded, int64(lengths_of(sizes, order))
 end
 
 --- Packs a padded tensor as `packed` is: the same lengths and order.

@@ -157,7 +157,7 @@ end
 --- Makes the class of a kind.
 local function layer_class(name)
   local class, what, kind = module.class(name), "nn." .. name, kinds[name]
-  local count = { default = 1, integer = true, min = 1 }
+  local count = { default = 1, integer = true, min = 1, max = 10000 }
   local list = { { "input_size", size }, { "hidden_size", size }, { "num_layers", count } }
   list[#list + 1] = kind.option
   for _, option in ipairs {
@@ -180,6 +180,7 @@ local function layer_class(name)
     end
   end
 
+  class.inputs = {} -- a tensor, or packed sequences: forward sees
   class.call = signature.new(what, { { "lengths", { required = false, type = "any" } } })
 
   function class:forward(input, state, ...) return forward(self, kind, input, state, ...) end

@@ -15,6 +15,7 @@ function CosineSimilarity:init(...)
   self.eps = args.eps
 end
 
+CosineSimilarity.inputs = measure.cosine_similarity.inputs
 CosineSimilarity.samples = [[
   { {}, t(4, 3), t(4, 3) },
   { { { dim = 1 } }, t(3, 4):t(), t(4, 3) },
@@ -36,6 +37,7 @@ function PairwiseDistance:init(...)
   self.keepdim = args.keepdim
 end
 
+PairwiseDistance.inputs = measure.pairwise_distance.inputs
 PairwiseDistance.samples = [[
   { {}, t(4, 3), t(4, 3) },
   { { 1, { keepdim = true } }, t(3, 4):t(), t(4, 3) },

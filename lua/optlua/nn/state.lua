@@ -110,7 +110,7 @@ function methods:clone() return copy(self, {}, clone_tensor) end
 ---@param dtype "float32"|"float64"
 ---@return nn.Module self
 function methods:to(dtype)
-  local converted = {}
+  local converted, changes = {}, {} -- all are made before one is put in
   for _, module in self:named_modules() do
     for key, tensor in members.of(module) do
       if optlua.is_tensor(tensor) and tensor.dtype:find "float" then
@@ -121,10 +121,11 @@ function methods:to(dtype)
           new.requires_grad = tensor.requires_grad
           converted[tensor] = new
         end
-        rawset(module, key, new)
+        changes[#changes + 1] = { module, key, new }
       end
     end
   end
+  for _, change in ipairs(changes) do rawset(table.unpack(change)) end
   return self
 end
 

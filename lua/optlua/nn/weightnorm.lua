@@ -104,9 +104,10 @@ end
 function weightnorm.weight_norm(layer, name, dim)
   local key, weight, d = read_weight_norm("weight_norm", layer, name, dim)
   local g, v = key .. "_g", key .. "_v"
+  local length, direction = parameter_like(weight, norm_of(weight, d)), parameter_like(weight, weight)
   computed.set(layer, key, function(self) return weight_of(self[g], self[v], d) end)
-  layer[g] = parameter_like(weight, norm_of(weight, d))
-  layer[v] = parameter_like(weight, weight)
+  layer[g] = length
+  layer[v] = direction
   return layer
 end
 
@@ -136,9 +137,10 @@ end
 ---@return M layer
 function weightnorm.parametrizations.weight_norm(layer, name, dim)
   local key, weight, d = read_weight_norm("weight_norm", layer, name, dim)
+  local length, direction = parameter_like(weight, norm_of(weight, d)), parameter_like(weight, weight)
   local part = part_of(layer, key)
-  part.original0 = parameter_like(weight, norm_of(weight, d))
-  part.original1 = parameter_like(weight, weight)
+  part.original0 = length
+  part.original1 = direction
   computed.set(layer, key, function(self)
     local own = self.parametrizations[key]
     return weight_of(own.original0, own.original1, d)
@@ -205,10 +207,11 @@ end
 ---@return M layer
 function weightnorm.spectral_norm(layer, name, n_power_iterations, eps, dim)
   local key, weight, settings, u, v = prepare(layer, name, n_power_iterations, eps, dim)
+  local original = parameter_like(weight, weight)
   computed.set(layer, key, function(self)
     return over_norm(self[key .. "_orig"], self[key .. "_u"], self[key .. "_v"], settings, self.training)
   end)
-  layer[key .. "_orig"] = parameter_like(weight, weight)
+  layer[key .. "_orig"] = original
   if u then
     layer:register_buffer(key .. "_u", u)
     layer:register_buffer(key .. "_v", v)
@@ -252,8 +255,9 @@ end
 ---@return M layer
 function weightnorm.parametrizations.spectral_norm(layer, name, n_power_iterations, eps, dim)
   local key, weight, settings, u, v = prepare(layer, name, n_power_iterations, eps, dim)
+  local original = parameter_like(weight, weight)
   local part = part_of(layer, key)
-  part.original = parameter_like(weight, weight)
+  part.original = original
   part[1] = SpectralNorm(u, v)
   computed.set(layer, key, function(self)
     local own = self.parametrizations[key]
