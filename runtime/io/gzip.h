@@ -27,8 +27,8 @@ ol_status ol_gzip_exactly(ol_error *error, ol_gzip *gzip, void *bytes, size_t si
 
 void ol_gzip_close(ol_gzip *gzip);
 
-/* Reads all that is left into *out (released with ol_free) of *size bytes; fails where there are more
- * than `limit`, or it expands without measure. */
+/* Reads all that is left into *out (released with ol_free) of *size bytes; fails where there are
+ * more than `limit`, or it expands without measure. */
 ol_status ol_gzip_rest(ol_error *error, ol_gzip *gzip, int64_t limit, char **out, size_t *size);
 
 /* Reads a whole file, gzipped or plain, as ol_gzip_rest does without a limit. */

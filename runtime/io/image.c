@@ -76,9 +76,8 @@ static ol_status read_bytes(ol_error *error, const char *path, int64_t max_pixel
     limit = INT64_MAX - BESIDES;
   OL_TRY(ol_gzip_open(error, path, &gzip));
   ol_status status =
-      gzip.plain
-          ? ol_gzip_rest(error, &gzip, limit + BESIDES, bytes, size)
-          : ol_fail(error, OL_FILE, "%s: it is neither PNG nor JPEG, but gzipped", path);
+      gzip.plain ? ol_gzip_rest(error, &gzip, limit + BESIDES, bytes, size)
+                 : ol_fail(error, OL_FILE, "%s: it is neither PNG nor JPEG, but gzipped", path);
   ol_gzip_close(&gzip);
   return status;
 }

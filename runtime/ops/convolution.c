@@ -38,15 +38,18 @@ static ol_status check_parts(ol_error *error, const char *op, const ol_value *ar
   return OL_OK;
 }
 
-/* The groups of a call, which must divide `channels`, those of the weight's first dimension. */
-static ol_status read_groups(ol_error *error, const char *op, const ol_value *arg, int64_t groups) {
+/* Checks the groups of a call, which must divide the channels of the weight's first dimension;
+ * where those are none, there are no more than the input has channels. */
+static ol_status check_groups(ol_error *error, const char *op, const ol_value *arg,
+                              int64_t channels, int64_t groups) {
   char text[OL_SHAPE_TEXT];
   const ol_shape *weight = &arg[WEIGHT].tensor->shape;
   if (groups < 1)
     return ol_fail(error, OL_ARGUMENT, "%s: groups is %lld, wants at least 1", op,
                    (long long)groups);
-  const int64_t most = weight->size[0] > 1 ? weight->size[0] : 1; /* of no channels: one group */
-  if (groups <= most && weight->size[0] % groups == 0) return OL_OK;
+  if ((groups == 1 || groups <= channels || groups <= weight->size[0]) &&
+      weight->size[0] % groups == 0)
+    return OL_OK;
   return ol_fail(error, OL_SHAPE, "%s: %lld groups do not divide the %lld channels of weight %s",
                  op, (long long)groups, (long long)weight->size[0], ol_shape_text(weight, text));
 }
@@ -119,7 +122,7 @@ static ol_status read_conv(ol_error *error, const char *op, const ol_value *arg,
   OL_TRY(ol_window_list(error, op, "stride", &arg[STRIDE], spatial, 1, 1, l.stride));
   OL_TRY(ol_window_list(error, op, "dilation", &arg[DILATION], spatial, 1, 1, l.dilation));
   OL_TRY(read_padding(error, op, arg, spatial, &l));
-  OL_TRY(read_groups(error, op, arg, arg[GROUPS].integer));
+  OL_TRY(check_groups(error, op, arg, c->planes.channels, arg[GROUPS].integer));
   c->groups = arg[GROUPS].integer;
   c->dtype = arg[INPUT].tensor->dtype;
   c->out = weight->size[0];
@@ -163,7 +166,7 @@ static ol_status read_transpose(ol_error *error, const char *op, const ol_value 
   OL_TRY(ol_window_list(error, op, "padding", &arg[T_PADDING], spatial, 0, 0, l.padding));
   OL_TRY(ol_window_list(error, op, "output_padding", &arg[T_OUTPUT], spatial, 0, 0, output));
   OL_TRY(ol_window_list(error, op, "dilation", &arg[T_DILATION], spatial, 1, 1, l.dilation));
-  OL_TRY(read_groups(error, op, arg, arg[T_GROUPS].integer));
+  OL_TRY(check_groups(error, op, arg, p->channels, arg[T_GROUPS].integer));
   c->groups = arg[T_GROUPS].integer;
   c->dtype = arg[INPUT].tensor->dtype;
   c->out = p->channels;

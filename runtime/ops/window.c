@@ -67,8 +67,8 @@ void ol_windows_set(ol_windows *planes, const int64_t kernel[2], const int64_t s
 
 static int64_t extent(const ol_axis *axis) { return (axis->kernel - 1) * axis->dilation + 1; }
 
-/* How far the first window may reach beyond what is padded: rounded up, one is there when its stride
- * would leave a rest. */
+/* How far the first window may reach beyond what is padded: rounded up, one is there when its
+ * stride would leave a rest. */
 static int64_t overhang(const ol_axis *axis, bool ceil) {
   return ceil && axis->size + axis->padding > 0 ? axis->stride - 1 : 0;
 }

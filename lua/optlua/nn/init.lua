@@ -20,7 +20,7 @@ for _, family in ipairs {
 } do
   for name, class in pairs(require("optlua.nn." .. family)) do
     nn[name] = class
-    if module.is_class(class) then guard.watch(class) end
+    if class.forward ~= module.Module.forward then guard.watch(class) end
   end
 end
 
