@@ -68,10 +68,6 @@ typedef struct fill {
 
 static inline float unit_f32(uint32_t bits) { return (float)(bits >> 8) * 0x1p-24f; }
 
-static inline double unit_f64(uint32_t high, uint32_t low) {
-  return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
-}
-
 enum { TILE = 256 }; /* elements that are made at once */
 
 /* The numbers of `count` (up to TILE) blocks from `block` of the fill on. */
@@ -96,7 +92,7 @@ static void blocks_of(const fill *f, int64_t block, int64_t count, uint32_t *bit
 /* Four floats a block; two doubles; two integers: 64 random bits scaled to the range by the high
  * half of a product. */
 DEFINE_RANGE(uniform_f32, float, 4, unit_f32(bits[k]))
-DEFINE_RANGE(uniform_f64, double, 2, unit_f64(bits[2 * k], bits[2 * k + 1]))
+DEFINE_RANGE(uniform_f64, double, 2, ol_rng_unit(bits[2 * k], bits[2 * k + 1]))
 
 static inline uint64_t below(uint64_t range, uint32_t high, uint32_t low) {
   uint64_t random = (uint64_t)high << 32 | low;
@@ -135,8 +131,8 @@ static void normal_tile(const fill *f, int64_t pair, int64_t pairs, double *cosi
   uint32_t bits[4 * TILE];
   blocks_of(f, pair, pairs, bits);
   for (int64_t i = 0; i < pairs; i++) {
-    radius[i] = 1.0 - unit_f64(bits[4 * i], bits[4 * i + 1]);
-    angle[i] = 6.283185307179586 * unit_f64(bits[4 * i + 2], bits[4 * i + 3]);
+    radius[i] = 1.0 - ol_rng_unit(bits[4 * i], bits[4 * i + 1]);
+    angle[i] = 6.283185307179586 * ol_rng_unit(bits[4 * i + 2], bits[4 * i + 3]);
   }
   ol_vlog_f64(pairs, radius, radius);
   ol_vcos_f64(pairs, angle, cosines);

@@ -14,6 +14,11 @@ typedef struct ol_rng {
   uint64_t position; /* draws made so far, in blocks of four 32-bit numbers */
 } ol_rng;
 
+/* A number in [0, 1) of 53 of 64 random bits. */
+static inline double ol_rng_unit(uint32_t high, uint32_t low) {
+  return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
+}
+
 /* Four 32-bit random numbers of block `block` of a stream. */
 void ol_rng_block(uint64_t seed, uint32_t stream, uint64_t block, uint32_t out[4]);
 

@@ -124,15 +124,13 @@ static int csv_numbers(lua_State *L) {
   return push_column(L, status, &error, numbers);
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_csv_natives = {
   .name = "csv",
-  .list = (const ol_native[]){ HIDDEN("csv_read", csv_read),
-                               HIDDEN("csv_text", csv_text),
-                               HIDDEN("csv_place", csv_place),
-                               HIDDEN("csv_kind", csv_kind),
-                               HIDDEN("csv_missing", csv_missing),
-                               HIDDEN("csv_numbers", csv_numbers),
+  .list = (const ol_native[]){ OL_HIDDEN("csv_read", csv_read),
+                               OL_HIDDEN("csv_text", csv_text),
+                               OL_HIDDEN("csv_place", csv_place),
+                               OL_HIDDEN("csv_kind", csv_kind),
+                               OL_HIDDEN("csv_missing", csv_missing),
+                               OL_HIDDEN("csv_numbers", csv_numbers),
                                { { 0 } } },
 };

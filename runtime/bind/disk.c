@@ -83,15 +83,13 @@ static int lock(lua_State *L) {
   return 1;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_disk_natives = {
   .name = "disk",
-  .list = (const ol_native[]){ HIDDEN("make_folder", make_folder),
-                               HIDDEN("write_file", write_file),
-                               HIDDEN("sync", sync_path),
-                               HIDDEN("exchange", exchange),
-                               HIDDEN("checksum", checksum),
-                               HIDDEN("lock", lock),
+  .list = (const ol_native[]){ OL_HIDDEN("make_folder", make_folder),
+                               OL_HIDDEN("write_file", write_file),
+                               OL_HIDDEN("sync", sync_path),
+                               OL_HIDDEN("exchange", exchange),
+                               OL_HIDDEN("checksum", checksum),
+                               OL_HIDDEN("lock", lock),
                                { { 0 } } },
 };

@@ -174,11 +174,9 @@ static int set_library(lua_State *L) {
   return 0;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_error_natives = {
   .name = "error",
-  .list = (const ol_native[]){ HIDDEN("nearest", nearest),
-                               HIDDEN("set_library", set_library),
+  .list = (const ol_native[]){ OL_HIDDEN("nearest", nearest),
+                               OL_HIDDEN("set_library", set_library),
                                { { 0 } } },
 };

@@ -94,14 +94,12 @@ static int events_close(lua_State *L) {
   return answer(L, ol_events_close(&error, events), &error);
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_events_natives = {
   .name = "events",
-  .list = (const ol_native[]){ HIDDEN("events_create", events_create),
-                               HIDDEN("events_scalars", events_scalars),
-                               HIDDEN("events_histogram", events_histogram),
-                               HIDDEN("events_resume", events_resume),
-                               HIDDEN("events_close", events_close),
+  .list = (const ol_native[]){ OL_HIDDEN("events_create", events_create),
+                               OL_HIDDEN("events_scalars", events_scalars),
+                               OL_HIDDEN("events_histogram", events_histogram),
+                               OL_HIDDEN("events_resume", events_resume),
+                               OL_HIDDEN("events_close", events_close),
                                { { 0 } } },
 };

@@ -102,13 +102,11 @@ static int file_units(lua_State *L) {
   return push_units(L, status, &error, units);
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_files_natives = {
   .name = "files",
-  .list = (const ol_native[]){ HIDDEN("idx_read", idx_read),
-                               HIDDEN("folder_list", folder_list),
-                               HIDDEN("text_units", text_units),
-                               HIDDEN("file_units", file_units),
+  .list = (const ol_native[]){ OL_HIDDEN("idx_read", idx_read),
+                               OL_HIDDEN("folder_list", folder_list),
+                               OL_HIDDEN("text_units", text_units),
+                               OL_HIDDEN("file_units", file_units),
                                { { 0 } } },
 };

@@ -30,10 +30,7 @@ static int permutation(lua_State *L) {
 static int random_pair(lua_State *L) {
   uint32_t bits[4], stream = (uint32_t)luaL_checkinteger(L, 2) | 1u << 31; /* not an order's */
   ol_rng_block((uint64_t)luaL_checkinteger(L, 1), stream, (uint64_t)luaL_checkinteger(L, 3), bits);
-  for (int i = 0; i < 4; i += 2) {
-    uint64_t wide = (uint64_t)bits[i] << 32 | bits[i + 1];
-    lua_pushnumber(L, (double)(wide >> 11) * 0x1p-53);
-  }
+  for (int i = 0; i < 4; i += 2) lua_pushnumber(L, ol_rng_unit(bits[i], bits[i + 1]));
   return 2;
 }
 
@@ -97,15 +94,11 @@ static int poison_memory(lua_State *L) {
   return 0;
 }
 
-#define HIDDEN(text, fn)                                                                           \
-  { .op = { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, .call = fn }
-
 const ol_natives ol_host_natives = {
   .name = "host",
-  .list = (const ol_native[]){ HIDDEN("permutation", permutation),
-
-                               HIDDEN("random_pair", random_pair),
-                               HIDDEN("isatty", is_terminal),
+  .list = (const ol_native[]){ OL_HIDDEN("permutation", permutation),
+                               OL_HIDDEN("random_pair", random_pair),
+                               OL_HIDDEN("isatty", is_terminal),
                                { .op = { .name = "clock",
                                          .doc = "Seconds of a clock that never goes back, for "
                                                 "differences.",
@@ -113,10 +106,10 @@ const ol_natives ol_host_natives = {
                                                     "print(optlua.clock() - start < 60) --> true",
                                          .flags = OL_OP_FUNCTION },
                                  .call = monotonic },
-                               HIDDEN("time", wall_time),
-                               HIDDEN("memory", memory),
-                               HIDDEN("dtypes", dtypes),
-                               HIDDEN("fail_allocations", fail_allocations),
-                               HIDDEN("poison_memory", poison_memory),
+                               OL_HIDDEN("time", wall_time),
+                               OL_HIDDEN("memory", memory),
+                               OL_HIDDEN("dtypes", dtypes),
+                               OL_HIDDEN("fail_allocations", fail_allocations),
+                               OL_HIDDEN("poison_memory", poison_memory),
                                { .call = NULL } },
 };

@@ -34,11 +34,9 @@ static int png_write(lua_State *L) {
   return 0;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_image_natives = {
   .name = "image",
-  .list = (const ol_native[]){ HIDDEN("image_read", image_read),
-                               HIDDEN("png_write", png_write),
+  .list = (const ol_native[]){ OL_HIDDEN("image_read", image_read),
+                               OL_HIDDEN("png_write", png_write),
                                { { 0 } } },
 };

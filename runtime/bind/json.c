@@ -197,11 +197,9 @@ static int encode(lua_State *L) {
   return 1;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_json_natives = {
   .name = "json",
-  .list = (const ol_native[]){ HIDDEN("json_decode", decode),
-                               HIDDEN("json_encode", encode),
+  .list = (const ol_native[]){ OL_HIDDEN("json_decode", decode),
+                               OL_HIDDEN("json_encode", encode),
                                { { 0 } } },
 };

@@ -14,6 +14,10 @@ typedef struct ol_native {
   bool method_only; /* not a function of the module */
 } ol_native;
 
+/* A native for our own Lua: in optlua.core.hidden, not in the documentation. */
+#define OL_HIDDEN(text, fn)                                                                        \
+  { .op = { .name = (text), .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, .call = (fn) }
+
 /* A file's natives, as a family. */
 typedef struct ol_natives {
   const char *name, *doc;

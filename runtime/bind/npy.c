@@ -26,10 +26,9 @@ static int npy_save(lua_State *L) {
   return 0;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_npy_natives = {
   .name = "npy",
-  .list =
-      (const ol_native[]){ HIDDEN("npy_load", npy_load), HIDDEN("npy_save", npy_save), { { 0 } } },
+  .list = (const ol_native[]){ OL_HIDDEN("npy_load", npy_load),
+                               OL_HIDDEN("npy_save", npy_save),
+                               { { 0 } } },
 };

@@ -84,7 +84,5 @@ static int porting(lua_State *L) {
 
 const ol_natives ol_porting_natives = {
   .name = "porting",
-  .list =
-      (const ol_native[]){
-          { { .name = "porting", .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, porting }, { { 0 } } },
+  .list = (const ol_native[]){ OL_HIDDEN("porting", porting), { { 0 } } },
 };

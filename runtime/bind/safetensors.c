@@ -154,15 +154,13 @@ static int write_file(lua_State *L) {
   return 0;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_safetensors_natives = {
   .name = "safetensors",
-  .list = (const ol_native[]){ HIDDEN("safetensors_open", open_file),
-                               HIDDEN("safetensors_close", close_file),
-                               HIDDEN("safetensors_list", list_file),
-                               HIDDEN("safetensors_read", read_file),
-                               HIDDEN("safetensors_converts", converts),
-                               HIDDEN("safetensors_write", write_file),
+  .list = (const ol_native[]){ OL_HIDDEN("safetensors_open", open_file),
+                               OL_HIDDEN("safetensors_close", close_file),
+                               OL_HIDDEN("safetensors_list", list_file),
+                               OL_HIDDEN("safetensors_read", read_file),
+                               OL_HIDDEN("safetensors_converts", converts),
+                               OL_HIDDEN("safetensors_write", write_file),
                                { { 0 } } },
 };

@@ -47,11 +47,9 @@ static int tokens_read(lua_State *L) {
   return 1;
 }
 
-#define HIDDEN(text, fn) { { .name = text, .flags = OL_OP_HIDDEN | OL_OP_FUNCTION }, fn }
-
 const ol_natives ol_tokens_natives = {
   .name = "tokens",
-  .list = (const ol_native[]){ HIDDEN("tokens_open", tokens_open),
-                               HIDDEN("tokens_read", tokens_read),
+  .list = (const ol_native[]){ OL_HIDDEN("tokens_open", tokens_open),
+                               OL_HIDDEN("tokens_read", tokens_read),
                                { { 0 } } },
 };

@@ -9,18 +9,17 @@ OL_NUMBERS(relu_rows, 1, RELU, RELU)
 OL_FLOATS(relu_slope, 2, RELU_SLOPE)
 OL_FROM_RESULT(relu)
 
-#define MINUS(x)            (-(x))
 #define SIGMOID(x, v)       (1 / (1 + (v)))
 #define SIGMOID_SLOPE(g, y) ((g) * ((1 - (y)) * (y)))
-OL_FLOATS_VIA(sigmoid_rows, 1, ol_vexp, MINUS, SIGMOID, .widen = true)
+OL_FLOATS_VIA(sigmoid_rows, 1, ol_vexp, OL_MINUS, SIGMOID, .widen = true)
 OL_FLOATS(sigmoid_slope, 2, SIGMOID_SLOPE)
 OL_FROM_RESULT(sigmoid)
 
 /* silu: x * sigmoid(x); slope: s * (1 + x * (1 - s)) with s the sigmoid; v is exp(-x). */
 #define SILU(x, v)          ((x) / (1 + (v)))
 #define SILU_SLOPE(g, x, v) ((g) * (1 / (1 + (v))) * (1 + (x) * (1 - 1 / (1 + (v)))))
-OL_FLOATS_VIA(silu_rows, 1, ol_vexp, MINUS, SILU)
-OL_FLOATS_VIA(silu_slope, 2, ol_vexp, MINUS, SILU_SLOPE)
+OL_FLOATS_VIA(silu_rows, 1, ol_vexp, OL_MINUS, SILU)
+OL_FLOATS_VIA(silu_slope, 2, ol_vexp, OL_MINUS, SILU_SLOPE)
 OL_FROM_ARGUMENT(silu)
 
 /* gelu (Hendrycks & Gimpel, 2016): x * Φ(x), with Φ the normal distribution; of doubles by erf. */
@@ -80,17 +79,10 @@ static ol_status gelu_backward(ol_error *error, ol_back *back) {
 }
 
 /* softplus: log(1 + exp(beta x)) / beta, x itself above the threshold. s: beta, threshold. */
-#define DEFINE_LOG1P_EXP(suffix, type)                                                             \
-  static void log1p_exp_##suffix(int64_t count, const type *x, type *y) {                          \
-    ol_vexp_##suffix(count, x, y);                                                                 \
-    ol_vlog1p_##suffix(count, y, y);                                                               \
-  }
-DEFINE_LOG1P_EXP(f32, float)
-DEFINE_LOG1P_EXP(f64, double)
 #define BETA_TIMES(x)           ((x) * s[0])
 #define SOFTPLUS(x, v)          ((x) * s[0] > s[1] ? (x) : (v) / s[0])
 #define SOFTPLUS_SLOPE(g, x, v) ((x) * s[0] > s[1] ? (g) : (g) * ((v) / ((v) + 1)))
-OL_FLOATS_VIA(softplus_rows, 1, log1p_exp, BETA_TIMES, SOFTPLUS)
+OL_FLOATS_VIA(softplus_rows, 1, ol_log1p_exp, BETA_TIMES, SOFTPLUS)
 OL_FLOATS_VIA(softplus_slope, 2, ol_vexp, BETA_TIMES, SOFTPLUS_SLOPE)
 
 /* elu (Clevert et al., 2015). s: alpha. */
@@ -134,10 +126,9 @@ OL_FLOATS(softsign_slope, 2, SOFTSIGN_SLOPE)
 OL_FROM_ARGUMENT(softsign)
 
 /* logsigmoid: log(1 / (1 + exp(-x))), without overflow. */
-#define MINUS_ABS(x)              (-fabs(x))
 #define LOGSIGMOID(x, v)          (((x) < 0 ? (x) : 0) - (v))
 #define LOGSIGMOID_SLOPE(g, x, v) ((g) / (1 + (v)))
-OL_FLOATS_VIA(logsigmoid_rows, 1, log1p_exp, MINUS_ABS, LOGSIGMOID)
+OL_FLOATS_VIA(logsigmoid_rows, 1, ol_log1p_exp, OL_MINUS_ABS, LOGSIGMOID)
 OL_FLOATS_VIA(logsigmoid_slope, 2, ol_vexp, OL_SAME, LOGSIGMOID_SLOPE)
 OL_FROM_ARGUMENT(logsigmoid)
 

@@ -4,12 +4,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/lanes.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/vecmath.h"
 #include "ops/softmax.h"
 
-enum { LANES = 16, MOST_ROWS = 64, FEWEST_ROWS = 16, TILE = 1 << 15 };
+enum { MOST_ROWS = 64, FEWEST_ROWS = 16, TILE = 1 << 15 };
 
 /* Kernels over one row of count elements. */
 #define DEFINE_KERNELS(suffix, type)                                                               \
@@ -46,15 +47,11 @@ enum { LANES = 16, MOST_ROWS = 64, FEWEST_ROWS = 16, TILE = 1 << 15 };
   OL_KERNEL static void slope_##suffix(int64_t count, const void *weights, void *row) {            \
     const type *p = weights;                                                                       \
     type *g = row;                                                                                 \
-    double lane[LANES] = { 0 };                                                                    \
-    int64_t i = 0;                                                                                 \
-    for (; i + LANES <= count; i += LANES)                                                         \
-      for (int k = 0; k < LANES; k++) lane[k] += (double)p[i + k] * (double)g[i + k];              \
-    for (int k = 0; i + k < count; k++) lane[k] += (double)p[i + k] * (double)g[i + k];            \
-    for (int width = LANES / 2; width > 0; width /= 2)                                             \
-      for (int k = 0; k < width; k++) lane[k] += lane[k + width];                                  \
+    double lane[OL_SUM_LANES] = { 0 };                                                             \
+    OL_EACH_LANE(count, lane[k] += (double)p[i] * (double)g[i]);                                   \
+    const double dot = ol_merge_lanes(lane);                                                       \
     OL_APART for (int64_t k = 0; k < count; k++) g[k] =                                            \
-        (type)((double)p[k] * ((double)g[k] - lane[0]));                                           \
+        (type)((double)p[k] * ((double)g[k] - dot));                                               \
   }                                                                                                \
   static void powers_##suffix(int64_t count, void *row) { ol_vexp_##suffix(count, row, row); }     \
   static const functions functions_##suffix = { hide_##suffix,  add_##suffix,   end_##suffix,      \

@@ -2,11 +2,10 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "base/lanes.h"
 #include "base/parallel.h"
 #include "ops/families.h"
 #include "ops/pooling.h"
-
-enum { LANES = 16 };
 
 /* Where the arguments stand. */
 enum { INPUT, KERNEL, STRIDE, PADDING, CEIL, INCLUDE_PAD, DIVISOR };
@@ -27,13 +26,11 @@ static inline double divisor_of(const job *j, ol_span y, ol_span x) {
 
 #define DEFINE_POOL(suffix, type)                                                                  \
   static inline double line_##suffix(const type *x, int64_t count) {                               \
-    double lane[LANES] = { 0 };                                                                    \
+    double lane[OL_SUM_LANES] = { 0 };                                                             \
     int64_t i = 0;                                                                                 \
-    for (; i + LANES <= count; i += LANES)                                                         \
-      for (int k = 0; k < LANES; k++) lane[k] += (double)x[i + k];                                 \
-    for (int width = i ? LANES / 2 : 0; width > 0; width /= 2)                                     \
-      for (int k = 0; k < width; k++) lane[k] += lane[k + width];                                  \
-    double sum = lane[0];                                                                          \
+    for (; i + OL_SUM_LANES <= count; i += OL_SUM_LANES)                                           \
+      for (int k = 0; k < OL_SUM_LANES; k++) lane[k] += (double)x[i + k];                          \
+    double sum = i ? ol_merge_lanes(lane) : 0;                                                     \
     for (; i < count; i++) sum += (double)x[i];                                                    \
     return sum;                                                                                    \
   }                                                                                                \

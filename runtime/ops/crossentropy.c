@@ -5,14 +5,13 @@
  * and its gradient V softmax(x) - v. (Label smoothing: Szegedy et al., 2016, section 7.) */
 #include <string.h>
 
+#include "base/lanes.h"
 #include "base/parallel.h"
 #include "base/vecmath.h"
 #include "ops/families.h"
 #include "ops/lastdim.h"
 #include "ops/softmax.h"
 #include "ops/targets.h"
-
-enum { LANES = 16 };
 
 /* v of class i; weights and shares may be NULL. */
 #define SHARE(i) ((w ? (double)w[i] : 1.0) * ((q ? rest * (double)q[i] : 0.0) + even))
@@ -30,15 +29,10 @@ enum { LANES = 16 };
                                       const void *shares, const void *weights, double rest,        \
                                       double even, double sum[2]) {                                \
     const type *x = row, *q = shares, *w = weights;                                                \
-    double v[LANES] = { 0 }, vx[LANES] = { 0 };                                                    \
-    int64_t i = 0;                                                                                 \
-    for (; i + LANES <= count; i += LANES)                                                         \
-      for (int k = 0; k < LANES; k++) ADD_SHARE(i + k, k);                                         \
-    for (int k = 0; i + k < count; k++) ADD_SHARE(i + k, k);                                       \
-    for (int width = LANES / 2; width > 0; width /= 2)                                             \
-      for (int k = 0; k < width; k++) v[k] += v[k + width], vx[k] += vx[k + width];                \
-    sum[0] = v[0];                                                                                 \
-    sum[1] = vx[0];                                                                                \
+    double v[OL_SUM_LANES] = { 0 }, vx[OL_SUM_LANES] = { 0 };                                      \
+    OL_EACH_LANE(count, ADD_SHARE(i, k));                                                          \
+    sum[0] = ol_merge_lanes(v);                                                                    \
+    sum[1] = ol_merge_lanes(vx);                                                                   \
   }
 
 /* z = p e - s v, in double. */

@@ -6,10 +6,10 @@
  * own lines is left out. */
 #include <string.h>
 
+#include "base/lanes.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "ops/convolve.h"
-#include "ops/lanes.h"
 
 enum { TURN = 64 }; /* elements of a turn of the loops */
 

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "autograd/tape.h"
+#include "base/lanes.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "ops/families.h"
@@ -18,19 +19,10 @@ enum { LANES = 16 };
 enum { INPUT, SHAPE, WEIGHT, BIAS, EPS, RMS_EPS = BIAS };
 enum { INPUT_SLOPE, WEIGHT_SLOPE, BIAS_SLOPE };
 
-static double merge(double *lane) {
-  for (int width = LANES / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; k++) lane[k] += lane[k + width];
-  return lane[0];
-}
-
 /* sum[0] and sum[1] of two expressions of i. */
 #define LANED_SUMS(count, FIRST, SECOND)                                                           \
-  double a[LANES] = { 0 }, b[LANES] = { 0 };                                                       \
-  int64_t i = 0;                                                                                   \
-  for (; i + LANES <= (count); i += LANES)                                                         \
-    for (int k = 0; k < LANES; k++) a[k] += FIRST(i + k), b[k] += SECOND(i + k);                   \
-  for (int k = 0; i + k < (count); k++) a[k] += FIRST(i + k), b[k] += SECOND(i + k);
+  double a[OL_SUM_LANES] = { 0 }, b[OL_SUM_LANES] = { 0 };                                         \
+  OL_EACH_LANE(count, a[k] += FIRST(i), b[k] += SECOND(i));
 
 #define X(i)         ((double)x[i])
 #define SQUARE(i)    ((X(i) - mean) * (X(i) - mean))
@@ -42,11 +34,11 @@ static double merge(double *lane) {
 #define DEFINE_KERNELS(suffix, type)                                                               \
   OL_KERNEL static double sum_##suffix(int64_t count, const type *x) {                             \
     LANED_SUMS(count, X, ZERO)                                                                     \
-    return merge(a);                                                                               \
+    return ol_merge_lanes(a);                                                                      \
   }                                                                                                \
   OL_KERNEL static double squares_##suffix(int64_t count, const type *x, double mean) {            \
     LANED_SUMS(count, SQUARE, ZERO)                                                                \
-    return merge(a);                                                                               \
+    return ol_merge_lanes(a);                                                                      \
   }                                                                                                \
   OL_KERNEL static void normalize_##suffix(int64_t count, const type *x, double mean, double rstd, \
                                            const type *w, const type *bias, type *y) {             \
@@ -56,7 +48,8 @@ static double merge(double *lane) {
   OL_KERNEL static void slope_##suffix(int64_t count, const type *x, double mean, double rstd,     \
                                        bool centred, const type *g, const type *w, type *y) {      \
     LANED_SUMS(count, SLOPE, SLOPE_HAT)                                                            \
-    const double p = centred ? merge(a) / (double)count : 0, q = merge(b) / (double)count;         \
+    const double p = centred ? ol_merge_lanes(a) / (double)count : 0,                              \
+                 q = ol_merge_lanes(b) / (double)count;                                            \
     OL_APART for (int64_t k = 0; k < count; k++) y[k] =                                            \
         (type)((SLOPE(k) - p - HAT(k) * q) * rstd);                                                \
   }                                                                                                \

@@ -4,6 +4,7 @@
 #include "ops/arithmetic.h"
 #include "ops/families.h"
 #include "ops/pair.h"
+#include "ops/unary.h"
 
 enum { INPUT = OL_PAIR_INPUT, TARGET = OL_PAIR_TARGET };
 
@@ -99,15 +100,6 @@ static ol_status bce_backward(ol_error *error, ol_back *back) {
 
 /* binary_cross_entropy_with_logits. With v = log(1 + exp(-|x|)), log(1 + exp(-x)) is v + max(-x,
  * 0). p is pos_weight, the weight of y log sigmoid(x). */
-#define DEFINE_LOG1P_EXP(suffix, type)                                                             \
-  static void log1p_exp_##suffix(int64_t count, const type *x, type *y) {                          \
-    ol_vexp_##suffix(count, x, y);                                                                 \
-    ol_vlog1p_##suffix(count, y, y);                                                               \
-  }
-DEFINE_LOG1P_EXP(f32, float)
-DEFINE_LOG1P_EXP(f64, double)
-#define MINUS(x)                  (-(x))
-#define MINUS_ABS(x)              (-fabs(x))
 #define BEYOND(x, v)              ((v) + ((x) < 0 ? -(x) : 0))
 #define LOGIT(y, x, v)            ((1 - (y)) * (x) + BEYOND(x, v))
 #define LOGIT_P(y, p, x, v)       ((1 - (y)) * (x) + (1 + ((p) - 1) * (y)) * BEYOND(x, v))
@@ -115,12 +107,12 @@ DEFINE_LOG1P_EXP(f64, double)
 #define LOGIT_SLOPE_P(y, p, x, v) ((1 + ((p) - 1) * (y)) / (1 + (v)) - (p) * (y))
 #define LOGIT_TARGET(g, x)        (-(g) * (x))
 #define LOGIT_TARGET_P(p, x, v)   (((p) - 1) * BEYOND(x, v) - (x))
-OL_FLOATS_VIA(logit, 2, log1p_exp, MINUS_ABS, LOGIT)
-OL_FLOATS_VIA(logit_p, 3, log1p_exp, MINUS_ABS, LOGIT_P)
-OL_FLOATS_VIA(logit_slope, 3, ol_vexp, MINUS, LOGIT_SLOPE)
-OL_FLOATS_VIA(logit_slope_p, 3, ol_vexp, MINUS, LOGIT_SLOPE_P)
+OL_FLOATS_VIA(logit, 2, ol_log1p_exp, OL_MINUS_ABS, LOGIT)
+OL_FLOATS_VIA(logit_p, 3, ol_log1p_exp, OL_MINUS_ABS, LOGIT_P)
+OL_FLOATS_VIA(logit_slope, 3, ol_vexp, OL_MINUS, LOGIT_SLOPE)
+OL_FLOATS_VIA(logit_slope_p, 3, ol_vexp, OL_MINUS, LOGIT_SLOPE_P)
 OL_FLOATS(logit_target, 2, LOGIT_TARGET)
-OL_FLOATS_VIA(logit_target_p, 2, log1p_exp, MINUS_ABS, LOGIT_TARGET_P)
+OL_FLOATS_VIA(logit_target_p, 2, ol_log1p_exp, OL_MINUS_ABS, LOGIT_TARGET_P)
 
 static ol_status logit_forward(ol_error *error, ol_call *call) {
   ol_tensor *x = call->arg[INPUT].tensor, *y = call->arg[TARGET].tensor, *each;

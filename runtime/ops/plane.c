@@ -1,22 +1,8 @@
 /* plane: loops over planes and over rows of columns. */
 #include "ops/plane.h"
 
+#include "base/lanes.h"
 #include "base/parallel.h"
-
-enum { LANES = 16 };
-
-static double merge(double *lane) {
-  for (int width = LANES / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; k++) lane[k] += lane[k + width];
-  return lane[0];
-}
-
-/* Adds an expression of i to lanes. */
-#define LANED(count, STATEMENT)                                                                    \
-  int64_t at = 0;                                                                                  \
-  for (; at + LANES <= (count); at += LANES)                                                       \
-    for (int k = 0; k < LANES; k++) STATEMENT(at + k);                                             \
-  for (int k = 0; at + k < (count); k++) STATEMENT(at + k);
 
 #define X(i)            ((double)x[i])
 #define G(i)            ((double)g[i])
@@ -27,15 +13,15 @@ static double merge(double *lane) {
 #define DEFINE_PLANES(suffix, type)                                                                \
   OL_KERNEL static double sum_##suffix(int64_t count, const void *from) {                          \
     const type *x = from;                                                                          \
-    double a[LANES] = { 0 };                                                                       \
-    LANED(count, ADD)                                                                              \
-    return merge(a);                                                                               \
+    double a[OL_SUM_LANES] = { 0 };                                                                \
+    OL_EACH_LANE(count, ADD(i));                                                                   \
+    return ol_merge_lanes(a);                                                                      \
   }                                                                                                \
   OL_KERNEL static double squares_##suffix(int64_t count, const void *from, double mean) {         \
     const type *x = from;                                                                          \
-    double a[LANES] = { 0 };                                                                       \
-    LANED(count, ADD_SQUARE)                                                                       \
-    return merge(a);                                                                               \
+    double a[OL_SUM_LANES] = { 0 };                                                                \
+    OL_EACH_LANE(count, ADD_SQUARE(i));                                                            \
+    return ol_merge_lanes(a);                                                                      \
   }                                                                                                \
   OL_KERNEL static void normalize_##suffix(int64_t count, const void *from, double mean,           \
                                            double scale, double shift, void *to) {                 \
@@ -46,14 +32,14 @@ static double merge(double *lane) {
   OL_KERNEL static void products_##suffix(int64_t count, const void *from, const void *gradient,   \
                                           double mean, double *total) {                            \
     const type *x = from, *g = gradient;                                                           \
-    if (count < LANES) {                                                                           \
+    if (count < OL_SUM_LANES) {                                                                    \
       for (int64_t k = 0; k < count; k++) total[0] += G(k), total[1] += G(k) * (X(k) - mean);      \
       return;                                                                                      \
     }                                                                                              \
-    double a[LANES] = { 0 }, b[LANES] = { 0 };                                                     \
-    LANED(count, ADD_PRODUCTS)                                                                     \
-    total[0] += merge(a);                                                                          \
-    total[1] += merge(b);                                                                          \
+    double a[OL_SUM_LANES] = { 0 }, b[OL_SUM_LANES] = { 0 };                                       \
+    OL_EACH_LANE(count, ADD_PRODUCTS(i));                                                          \
+    total[0] += ol_merge_lanes(a);                                                                 \
+    total[1] += ol_merge_lanes(b);                                                                 \
   }                                                                                                \
   OL_KERNEL static void slope_##suffix(int64_t count, const void *from, const void *gradient,      \
                                        double mean, double scale, double tilt, double shift,       \

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/lanes.h"
 #include "base/parallel.h"
 #include "base/vecmath.h"
 #include "ops/arithmetic.h"
@@ -11,7 +12,7 @@
 #include "ops/reduce.h"
 #include "ops/softcolumns.h"
 
-enum { LANES = 16, MAX_LANES = 64 };
+enum { MAX_LANES = 64 };
 
 /* y = x - its maximum, which is returned; x where that is -inf. */
 #define DEFINE_SHIFT(suffix, type)                                                                 \
@@ -36,19 +37,14 @@ enum { LANES = 16, MAX_LANES = 64 };
 #define DEFINE_SUM(name, suffix, type, F)                                                          \
   OL_KERNEL static double name##_##suffix(int64_t count, const void *a, const void *b) {           \
     const type *x = a, *y = b;                                                                     \
-    double lane[LANES] = { 0 }, all = 0;                                                           \
-    int64_t i = 0;                                                                                 \
+    double lane[OL_SUM_LANES] = { 0 }, all = 0;                                                    \
     (void)y;                                                                                       \
-    if (count < LANES) {                                                                           \
-      for (; i < count; i++) all += F(x[i], y[i]);                                                 \
+    if (count < OL_SUM_LANES) {                                                                    \
+      for (int64_t i = 0; i < count; i++) all += F(x[i], y[i]);                                    \
       return all;                                                                                  \
     }                                                                                              \
-    for (; i + LANES <= count; i += LANES)                                                         \
-      for (int k = 0; k < LANES; k++) lane[k] += F(x[i + k], y[i + k]);                            \
-    for (int k = 0; i + k < count; k++) lane[k] += F(x[i + k], y[i + k]);                          \
-    for (int width = LANES / 2; width > 0; width /= 2)                                             \
-      for (int k = 0; k < width; k++) lane[k] += lane[k + width];                                  \
-    return lane[0];                                                                                \
+    OL_EACH_LANE(count, lane[k] += F(x[i], y[i]));                                                 \
+    return ol_merge_lanes(lane);                                                                   \
   }
 
 /* z = F(x, y), computed in double and rounded once; p and q are numbers of the row. */

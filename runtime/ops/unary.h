@@ -5,6 +5,20 @@
 #include "ops/families.h"
 #include "ops/pointwise.h"
 
+/* y = log(1 + exp(x)), for x that are not large. */
+static inline void ol_log1p_exp_f32(int64_t count, const float *x, float *y) {
+  ol_vexp_f32(count, x, y);
+  ol_vlog1p_f32(count, y, y);
+}
+
+static inline void ol_log1p_exp_f64(int64_t count, const double *x, double *y) {
+  ol_vexp_f64(count, x, y);
+  ol_vlog1p_f64(count, y, y);
+}
+
+#define OL_MINUS(x)     (-(x))
+#define OL_MINUS_ABS(x) (-fabs(x))
+
 #define OL_SELF         .param = { { "self", OL_TENSOR } }
 #define OL_FUNCTIONS(n) .forward = n##_forward, .backward = n##_backward
 

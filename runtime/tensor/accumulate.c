@@ -1,6 +1,7 @@
 /* accumulate: adding, and summing over broadcast dimensions. */
 #include "tensor/accumulate.h"
 
+#include "base/lanes.h"
 #include "base/parallel.h"
 #include "tensor/loop.h"
 
@@ -22,7 +23,6 @@ DEFINE_ADD(f32, float)
 DEFINE_ADD(f64, double)
 
 /* Adds a row to sums in double: element by element, or all into one sum (stride 0), by lanes. */
-enum { LANES = 16 };
 #define DEFINE_SUM(suffix, type)                                                                   \
   OL_KERNEL static void sum_##suffix(int64_t count, char *const *data, const int64_t *stride,      \
                                      const void *context) {                                        \
@@ -32,12 +32,9 @@ enum { LANES = 16 };
     if (stride[0] == sizeof(double) && stride[1] == sizeof(type)) {                                \
       for (int64_t i = 0; i < count; i++) sum[i] += x[i];                                          \
     } else if (stride[0] == 0 && stride[1] == sizeof(type)) {                                      \
-      double lane[LANES] = { 0 };                                                                  \
-      int64_t i = 0;                                                                               \
-      for (; i + LANES <= count; i += LANES)                                                       \
-        for (int k = 0; k < LANES; k++) lane[k] += x[i + k];                                       \
-      for (int k = 0; i + k < count; k++) lane[k] += x[i + k];                                     \
-      for (int k = 0; k < LANES; k++) *sum += lane[k];                                             \
+      double lane[OL_SUM_LANES] = { 0 };                                                           \
+      OL_EACH_LANE(count, lane[k] += x[i]);                                                        \
+      *sum += ol_merge_lanes(lane);                                                                \
     } else {                                                                                       \
       for (int64_t i = 0; i < count; i++)                                                          \
         *(double *)(data[0] + i * stride[0]) += *(const type *)(data[1] + i * stride[1]);          \
