@@ -222,6 +222,22 @@ ol_status ol_alloc_for(ol_error *error, size_t size, const char *what, void **ou
   return OL_OK;
 }
 
+ol_status ol_grow(ol_error *error, void **array, size_t count, size_t more, size_t size,
+                  size_t *room, const char *what) {
+  size_t wider = *room < 32 ? 64 : 2 * *room, bytes;
+  void *block = NULL;
+  if (*room - count >= more) return OL_OK;
+  if (wider - count < more) wider = count + more;
+  if (wider < more || __builtin_mul_overflow(wider, size, &bytes))
+    return ol_fail(error, OL_MEMORY, "out of memory: %s", what);
+  OL_TRY(ol_alloc_for(error, bytes, what, &block));
+  if (count) memcpy(block, *array, count * size);
+  ol_free(*array);
+  *array = block;
+  *room = wider;
+  return OL_OK;
+}
+
 ol_memory_stats ol_memory_read(void) {
   report(this_thread());
   return (ol_memory_stats){ live_bytes, live_blocks, total_bytes, total_blocks };

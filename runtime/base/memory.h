@@ -22,6 +22,29 @@ void ol_free(void *block);
 /* Allocates into *out and reports failure: "out of memory: N bytes for WHAT". */
 ol_status ol_alloc_for(ol_error *error, size_t size, const char *what, void **out);
 
+/* The same into a pointer of any type: OL_ALLOC(error, size, "a list", &list). */
+#define OL_ALLOC(error, size, what, out)                                                           \
+  ({                                                                                               \
+    void *block_ = NULL;                                                                           \
+    const ol_status made_ = ol_alloc_for(error, size, what, &block_);                              \
+    if (made_ == OL_OK) *(out) = block_;                                                           \
+    made_;                                                                                         \
+  })
+
+/* Makes room in *array, of *room elements of `size` bytes, of which `count` are used, for `more`
+ * that follow: it moves to a block at least twice as large where they do not fit. */
+ol_status ol_grow(ol_error *error, void **array, size_t count, size_t more, size_t size,
+                  size_t *room, const char *what);
+
+/* The same of an array of any type: OL_GROW(error, &list, count, more, &room, "a list"). */
+#define OL_GROW(error, array, count, more, room, what)                                             \
+  ({                                                                                               \
+    void *grown_ = *(array);                                                                       \
+    const ol_status made_ = ol_grow(error, &grown_, count, more, sizeof **(array), room, what);    \
+    *(array) = grown_;                                                                             \
+    made_;                                                                                         \
+  })
+
 typedef struct ol_memory_stats {
   int64_t live_bytes, live_blocks;   /* allocated now */
   int64_t total_bytes, total_blocks; /* allocated since the start of the process */

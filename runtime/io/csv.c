@@ -10,18 +10,6 @@
 
 /* ---- memory ---- */
 
-/* Doubles an array that is full: `count` elements of `size` bytes each. */
-static ol_status grow(ol_error *error, void **array, size_t count, size_t size, size_t *room) {
-  size_t wider = *room ? 2 * *room : 256;
-  void *data;
-  OL_TRY(ol_alloc_for(error, wider * size, "a table", &data));
-  if (count) memcpy(data, *array, count * size);
-  ol_free(*array);
-  *array = data;
-  *room = wider;
-  return OL_OK;
-}
-
 /* realloc for libcsv; the size stands in front of the block. */
 static void *resize(void *block, size_t size) {
   size_t *old = block ? (size_t *)block - 1 : NULL, *fresh = ol_alloc(size + sizeof *fresh);
@@ -88,10 +76,8 @@ typedef struct reading {
 
 static ol_status add_cell(reading *r, const char *text, size_t length) {
   ol_csv *csv = r->csv;
-  while (csv->text_room - csv->text_size < length + 1)
-    OL_TRY(grow(r->error, (void **)&csv->text, csv->text_size, 1, &csv->text_room));
-  if (csv->cell_room - csv->cells < 2)
-    OL_TRY(grow(r->error, (void **)&csv->cell, csv->cells, sizeof *csv->cell, &csv->cell_room));
+  OL_TRY(OL_GROW(r->error, &csv->text, csv->text_size, length + 1, &csv->text_room, "a table"));
+  OL_TRY(OL_GROW(r->error, &csv->cell, csv->cells, 2, &csv->cell_room, "a table"));
   csv->cell[csv->cells++] = (ol_csv_cell){ .text = csv->text_size, .source = r->begin };
   if (length) memcpy(csv->text + csv->text_size, text, length);
   csv->text_size += length;

@@ -16,24 +16,12 @@ void ol_folder_drop(ol_folder *folder) {
   *folder = (ol_folder){ 0 };
 }
 
-/* Makes room for one entry more. */
-static ol_status grow(ol_error *error, ol_folder *folder) {
-  size_t count = folder->count;
-  void *entry;
-  if (count & (count - 1)) return OL_OK; /* its room is the next power of two */
-  OL_TRY(ol_alloc_for(error, (count ? 2 * count : 1) * sizeof *folder->entry, "a folder", &entry));
-  if (count) memcpy(entry, folder->entry, count * sizeof *folder->entry);
-  ol_free(folder->entry);
-  folder->entry = entry;
-  return OL_OK;
-}
-
 static ol_status add(ol_error *error, DIR *stream, const char *name, ol_folder *folder) {
   struct stat status = { 0 }, link = { 0 };
   size_t size = strlen(name) + 1;
   void *copy;
   if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return OL_OK;
-  OL_TRY(grow(error, folder));
+  OL_TRY(OL_GROW(error, &folder->entry, folder->count, 1, &folder->room, "a folder"));
   OL_TRY(ol_alloc_for(error, size, "a file's name", &copy));
   memcpy(copy, name, size);
   (void)fstatat(dirfd(stream), name, &status, 0); /* a link to nowhere is neither */

@@ -15,7 +15,7 @@ typedef struct ol_folder_entry {
 
 typedef struct ol_folder {
   ol_folder_entry *entry; /* in the order of the bytes of their names, without . and .. */
-  size_t count;
+  size_t count, room;
 } ol_folder;
 
 /* Lists a folder. Errors (OL_FILE) name the path and the reason. */

@@ -15,6 +15,8 @@
 #define LARGE (64 << 20)
 #define TIMES 200
 
+#define FIRST (1 << 16) /* bytes that are read at first */
+
 static ol_status fail(ol_error *error, const ol_gzip *gzip) {
   int code = Z_OK;
   const char *reason = gzerror(gzip->file, &code);
@@ -74,17 +76,6 @@ typedef struct text {
   size_t size, capacity;
 } text;
 
-static ol_status grow(ol_error *error, const char *path, text *t) {
-  size_t capacity = t->capacity ? 2 * t->capacity : 1 << 16;
-  void *data;
-  if (ol_alloc_for(error, capacity, "a file", &data) != OL_OK) return ol_fail_in(error, path);
-  if (t->size) memcpy(data, t->data, t->size);
-  ol_free(t->data);
-  t->data = data;
-  t->capacity = capacity;
-  return OL_OK;
-}
-
 static ol_status check_growth(ol_error *error, const ol_gzip *gzip, size_t size) {
   const bool known = gzip->most < INT64_MAX && !gzip->plain;
   if (!known || size <= LARGE || (int64_t)size / TIMES <= gzip->most / RATIO) return OL_OK;
@@ -97,7 +88,8 @@ static ol_status read_all(ol_error *error, ol_gzip *gzip, int64_t limit, text *t
   do {
     if (t->size > (size_t)limit)
       return ol_fail(error, OL_FILE, "%s: more than %lld bytes", gzip->path, (long long)limit);
-    if (t->size == t->capacity) OL_TRY(grow(error, gzip->path, t));
+    if (OL_GROW(error, &t->data, t->size, t->size ? 1 : FIRST, &t->capacity, "a file") != OL_OK)
+      return ol_fail_in(error, gzip->path);
     OL_TRY(ol_gzip_next(error, gzip, t->data + t->size, t->capacity - t->size, &got));
     t->size += got;
     OL_TRY(check_growth(error, gzip, t->size));

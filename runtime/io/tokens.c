@@ -31,7 +31,7 @@ static uint32_t little_endian(const uint8_t *bytes, size_t size) {
 static ol_status read_at(ol_error *error, const ol_tokens *tokens, int64_t offset, uint8_t *out,
                          size_t size) {
   while (size > 0) {
-    ssize_t got = pread(tokens->descriptor - 1, out, size, offset);
+    ssize_t got = pread(tokens->descriptor, out, size, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(error, tokens, strerror(errno));
     if (got == 0) return fail(error, tokens, "the file is too short");
@@ -90,8 +90,9 @@ static ol_status open_file(ol_error *error, const char *path, size_t width, ol_t
   void *copy;
   OL_TRY(ol_alloc_for(error, strlen(path) + 1, "a path", &copy));
   tokens->path = strcpy(copy, path);
-  tokens->descriptor = open(path, O_RDONLY | O_CLOEXEC) + 1;
-  if (tokens->descriptor == 0 || fstat(tokens->descriptor - 1, &file) != 0)
+  tokens->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  tokens->open = tokens->descriptor >= 0;
+  if (!tokens->open || fstat(tokens->descriptor, &file) != 0)
     return ol_fail(error, OL_FILE, "%s: cannot be opened: %s", path, strerror(errno));
   if (!S_ISREG(file.st_mode)) return fail(error, tokens, "it is no regular file");
   return find_form(error, file.st_size, width, tokens);
@@ -109,7 +110,7 @@ ol_status ol_tokens_open(ol_error *error, const char *path, ol_tokens_format for
 }
 
 void ol_tokens_close(ol_tokens *tokens) {
-  if (tokens->descriptor) close(tokens->descriptor - 1);
+  if (tokens->open) close(tokens->descriptor);
   ol_free(tokens->path);
   *tokens = (ol_tokens){ 0 };
 }

@@ -7,6 +7,8 @@
 #ifndef OL_IO_TOKENS_H
 #define OL_IO_TOKENS_H
 
+#include <stdbool.h>
+
 #include "tensor/tensor.h"
 
 typedef enum ol_tokens_format {
@@ -16,7 +18,8 @@ typedef enum ol_tokens_format {
 } ol_tokens_format;
 
 typedef struct ol_tokens {
-  int descriptor; /* of the open file, + 1; 0: closed */
+  bool open;
+  int descriptor; /* of the open file */
   char *path;
   ol_tokens_format format;
   size_t width;   /* bytes of an id: 2 or 4 */

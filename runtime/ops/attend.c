@@ -281,7 +281,7 @@ static ol_status run(ol_error *error, const ol_attend *a, int tiles, ol_range_fn
   j.tile = rows > MOST_ROWS ? MOST_ROWS : rows < FEWEST_ROWS ? FEWEST_ROWS : rows;
   j.room = (size_t)(tiles * j.tile * a->keys * j.size) + (size_t)row_draws(a) * 16;
   j.room = (j.room / OL_ALIGNMENT + 2) * OL_ALIGNMENT;
-  OL_TRY(ol_alloc_for(error, (size_t)ol_threads() * j.room, "attention", (void **)&j.scratch));
+  OL_TRY(OL_ALLOC(error, (size_t)ol_threads() * j.room, "attention", &j.scratch));
   double work = (double)a->rows * (double)a->keys * (double)(a->width + a->depth);
   ol_parallel_for(heads, ol_grain(work), fn, &j);
   ol_free(j.scratch);

@@ -8,6 +8,7 @@
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "ops/dense.h"
 #include "ops/families.h"
 #include "ops/plane.h"
 #include "ops/reduce.h"
@@ -249,38 +250,11 @@ static ol_status check(ol_error *error, const ol_value *arg) {
   return OL_OK;
 }
 
-/* The tensors of a call, dense; those of backward and absent ones may be NULL. */
-typedef struct arguments {
-  ol_tensor *x, *g, *weight, *bias;
-} arguments;
-
-static void release(arguments *a) {
-  ol_release(a->x);
-  ol_release(a->g);
-  ol_release(a->weight);
-  ol_release(a->bias);
+static ol_status arrange(ol_error *error, const ol_value *arg, ol_tensor *g, ol_dense *out) {
+  return ol_dense_make(error, arg[INPUT].tensor, g, arg[WEIGHT].tensor, arg[BIAS].tensor, out);
 }
 
-static ol_status dense(ol_error *error, ol_tensor *tensor, ol_tensor **out) {
-  return tensor ? ol_tensor_contiguous(error, tensor, out) : OL_OK;
-}
-
-static ol_status arrange(ol_error *error, const ol_value *arg, ol_tensor *g, arguments *out) {
-  arguments a = { 0 };
-  ol_status status = dense(error, arg[INPUT].tensor, &a.x);
-  if (status == OL_OK) status = dense(error, g, &a.g);
-  if (status == OL_OK) status = dense(error, arg[WEIGHT].tensor, &a.weight);
-  if (status == OL_OK) status = dense(error, arg[BIAS].tensor, &a.bias);
-  if (status == OL_OK)
-    *out = a;
-  else
-    release(&a);
-  return status;
-}
-
-static void *data_of(const ol_tensor *tensor) { return tensor ? ol_tensor_data(tensor) : NULL; }
-
-static job make_job(const arguments *a, const ol_value *arg, ol_tensor *statistics) {
+static job make_job(const ol_dense *a, const ol_value *arg, ol_tensor *statistics) {
   const ol_shape *shape = &a->x->shape;
   double *facts = ol_tensor_data(statistics);
   job j = { .planes = ol_planes_of(a->x->dtype),
@@ -291,10 +265,10 @@ static job make_job(const arguments *a, const ol_value *arg, ol_tensor *statisti
             .length = 1,
             .eps = arg[EPS].number,
             .measure = measures(arg),
-            .x = data_of(a->x),
-            .g = data_of(a->g),
-            .weight = data_of(a->weight),
-            .bias = data_of(a->bias),
+            .x = ol_data_of(a->x),
+            .g = ol_data_of(a->g),
+            .weight = ol_data_of(a->weight),
+            .bias = ol_data_of(a->bias),
             .mean = facts,
             .rstd = facts + shape->size[1] };
   for (int d = 2; d < shape->ndim; d++) j.length *= shape->size[d];
@@ -316,7 +290,7 @@ static void move_running(const job *j, const ol_value *arg) {
   ol_tensor_touch(arg[VARIANCE].tensor);
 }
 
-static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
+static ol_status normalize(ol_error *error, ol_call *call, const ol_dense *a) {
   ol_shape shape = { .ndim = 2, .size = { 2, a->x->shape.size[1] } };
   double *room;
   OL_TRY(ol_tensor_zeros(error, OL_F64, &shape, &call->kept[0])); /* no values are not measured */
@@ -332,37 +306,37 @@ static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
 }
 
 static ol_status batch_norm_forward(ol_error *error, ol_call *call) {
-  arguments a;
+  ol_dense a;
   OL_TRY(check(error, call->arg));
   OL_TRY(arrange(error, call->arg, NULL, &a));
   ol_status status = normalize(error, call, &a);
-  release(&a);
+  ol_dense_release(&a);
   return status;
 }
 
-static ol_status slope(ol_error *error, ol_back *back, const arguments *a) {
+static ol_status slope(ol_error *error, ol_back *back, const ol_dense *a) {
   double *room;
   job j = make_job(a, back->arg, back->kept[0]);
   for (int i = INPUT; i <= BIAS; i++)
     if (back->needs[i] && (i == INPUT || i >= WEIGHT))
       OL_TRY(ol_back_new(error, back, i, &back->grad[i]));
   OL_TRY(make_room(error, &j, &room));
-  j.y = data_of(back->grad[INPUT]);
+  j.y = ol_data_of(back->grad[INPUT]);
   run(&j, backward_channels, backward_rows);
   for (int64_t c = 0; c < j.channels; c++) {
     if (back->grad[WEIGHT])
-      ol_set_float_at(j.dtype, data_of(back->grad[WEIGHT]), c, j.dot[c] * j.rstd[c]);
-    if (back->grad[BIAS]) ol_set_float_at(j.dtype, data_of(back->grad[BIAS]), c, j.total[c]);
+      ol_set_float_at(j.dtype, ol_data_of(back->grad[WEIGHT]), c, j.dot[c] * j.rstd[c]);
+    if (back->grad[BIAS]) ol_set_float_at(j.dtype, ol_data_of(back->grad[BIAS]), c, j.total[c]);
   }
   ol_free(room);
   return OL_OK;
 }
 
 static ol_status batch_norm_backward(ol_error *error, ol_back *back) {
-  arguments a;
+  ol_dense a;
   OL_TRY(arrange(error, back->arg, back->grad_out[0], &a));
   ol_status status = slope(error, back, &a);
-  release(&a);
+  ol_dense_release(&a);
   return status;
 }
 

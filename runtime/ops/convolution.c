@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "ops/convolve.h"
+#include "ops/dense.h"
 #include "ops/families.h"
 #include "ops/reduce.h"
 
@@ -178,35 +179,6 @@ static ol_status read_transpose(ol_error *error, const char *op, const ol_value 
   return expand_axis(error, op, output[1], &p->x);
 }
 
-/* What a call reads, dense: input, weight, and bias or the gradient of the result. Any may be
- * NULL. */
-typedef struct dense {
-  ol_tensor *x, *w, *third;
-} dense;
-
-static void release(dense *d) {
-  ol_release(d->x);
-  ol_release(d->w);
-  ol_release(d->third);
-}
-
-static ol_status make_dense(ol_error *error, ol_tensor *x, ol_tensor *w, ol_tensor *third,
-                            dense *out) {
-  dense d = { 0 };
-  ol_status status = x ? ol_tensor_contiguous(error, x, &d.x) : OL_OK;
-  if (status == OL_OK && w) status = ol_tensor_contiguous(error, w, &d.w);
-  if (status == OL_OK && third) status = ol_tensor_contiguous(error, third, &d.third);
-  if (status == OL_OK)
-    *out = d;
-  else
-    release(&d);
-  return status;
-}
-
-static const void *data_of(const ol_tensor *tensor) {
-  return tensor ? ol_tensor_data(tensor) : NULL;
-}
-
 /* The shape of the images, as the result of a transposed convolution. */
 static ol_shape images_shape(const ol_convolution *c) {
   ol_windows p = c->planes;
@@ -216,12 +188,12 @@ static ol_shape images_shape(const ol_convolution *c) {
 }
 
 static ol_status run_forward(ol_error *error, const ol_convolution *c, bool transpose,
-                             const dense *d, ol_tensor **out) {
+                             const ol_dense *d, ol_tensor **out) {
   ol_tensor *y = NULL;
   const ol_shape shape = transpose ? images_shape(c) : ol_windows_out(&c->planes, c->out);
   OL_TRY(ol_tensor_new(error, c->dtype, &shape, &y));
   ol_status status = (transpose ? ol_convolve_back : ol_convolve)(
-      error, c, data_of(d->x), data_of(d->w), data_of(d->third), ol_tensor_data(y));
+      error, c, ol_data_of(d->x), ol_data_of(d->weight), ol_data_of(d->bias), ol_tensor_data(y));
   if (status == OL_OK)
     *out = y;
   else
@@ -234,27 +206,27 @@ typedef ol_status read_fn(ol_error *error, const char *op, const ol_value *arg, 
 
 static ol_status forward(ol_error *error, ol_call *call, int spatial, bool transpose) {
   ol_convolution c;
-  dense d;
+  ol_dense d;
   const ol_value *arg = call->arg;
   OL_TRY((transpose ? read_transpose : read_conv)(error, call->op->name, arg, spatial, &c));
-  OL_TRY(make_dense(error, arg[INPUT].tensor, arg[WEIGHT].tensor, arg[BIAS].tensor, &d));
+  OL_TRY(ol_dense_make(error, arg[INPUT].tensor, NULL, arg[WEIGHT].tensor, arg[BIAS].tensor, &d));
   ol_status status = run_forward(error, &c, transpose, &d, &call->out[0]);
-  release(&d);
+  ol_dense_release(&d);
   return status;
 }
 
 static ol_status input_gradient(ol_error *error, ol_back *back, const ol_convolution *c,
-                                bool transpose, const dense *d) {
+                                bool transpose, const ol_dense *d) {
   OL_TRY(ol_back_new(error, back, INPUT, &back->grad[INPUT]));
-  return (transpose ? ol_convolve : ol_convolve_back)(error, c, data_of(d->third), data_of(d->w),
-                                                      NULL, ol_tensor_data(back->grad[INPUT]));
+  return (transpose ? ol_convolve : ol_convolve_back)(
+      error, c, ol_data_of(d->g), ol_data_of(d->weight), NULL, ol_tensor_data(back->grad[INPUT]));
 }
 
 static ol_status weight_gradient(ol_error *error, ol_back *back, const ol_convolution *c,
-                                 bool transpose, const dense *d) {
-  const ol_tensor *images = transpose ? d->third : d->x, *result = transpose ? d->x : d->third;
+                                 bool transpose, const ol_dense *d) {
+  const ol_tensor *images = transpose ? d->g : d->x, *result = transpose ? d->x : d->g;
   OL_TRY(ol_back_new(error, back, WEIGHT, &back->grad[WEIGHT]));
-  return ol_convolve_weight(error, c, data_of(images), data_of(result),
+  return ol_convolve_weight(error, c, ol_data_of(images), ol_data_of(result),
                             ol_tensor_data(back->grad[WEIGHT]));
 }
 
@@ -282,17 +254,18 @@ static ol_status read_again(ol_error *error, const ol_back *back, int spatial, b
 
 static ol_status backward(ol_error *error, ol_back *back, int spatial, bool transpose) {
   ol_convolution c;
-  dense d;
+  ol_dense d;
   OL_TRY(read_again(error, back, spatial, transpose, &c));
-  OL_TRY(make_dense(error, back->needs[WEIGHT] ? back->arg[INPUT].tensor : NULL,
-                    back->needs[INPUT] ? back->arg[WEIGHT].tensor : NULL, back->grad_out[0], &d));
+  OL_TRY(ol_dense_make(error, back->needs[WEIGHT] ? back->arg[INPUT].tensor : NULL,
+                       back->grad_out[0], back->needs[INPUT] ? back->arg[WEIGHT].tensor : NULL,
+                       NULL, &d));
   ol_status status = OL_OK;
   if (back->needs[INPUT]) status = input_gradient(error, back, &c, transpose, &d);
   if (status == OL_OK && back->needs[WEIGHT])
     status = weight_gradient(error, back, &c, transpose, &d);
   if (status == OL_OK && back->inputs > BIAS && back->needs[BIAS])
     status = bias_gradient(error, back, &c);
-  release(&d);
+  ol_dense_release(&d);
   return status;
 }
 

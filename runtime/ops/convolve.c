@@ -52,8 +52,7 @@ static ol_status make_scratch(ol_error *error, work *j) {
              OL_ALIGNMENT;
   j->share = j->panel + bytes(j, j->tiling.images > 1 ? j->outer * columns : 0) + OL_ALIGNMENT;
   j->share = j->share / OL_ALIGNMENT * OL_ALIGNMENT;
-  return ol_alloc_for(error, j->share * (size_t)ol_threads(), "scratch of a convolution",
-                      (void **)&j->scratch);
+  return OL_ALLOC(error, j->share * (size_t)ol_threads(), "scratch of a convolution", &j->scratch);
 }
 
 /* How many items of so many multiplications are worth another thread. */

@@ -8,6 +8,7 @@
 #include "base/lanes.h"
 #include "base/parallel.h"
 #include "base/vecmath.h"
+#include "ops/dense.h"
 #include "ops/families.h"
 #include "ops/lastdim.h"
 #include "ops/softmax.h"
@@ -85,8 +86,6 @@ typedef struct job {
   void *x_slope, *share_slope;
 } job;
 
-static void *data_of(const ol_tensor *tensor) { return tensor ? ol_tensor_data(tensor) : NULL; }
-
 static job make_job(const ol_targets *t, double smoothing, ol_tensor *powers, ol_tensor *facts) {
   job j = { .targets = t,
             .dtype = t->rows->dtype,
@@ -94,9 +93,9 @@ static job make_job(const ol_targets *t, double smoothing, ol_tensor *powers, ol
             .classes = ol_row_length(t->rows),
             .rest = 1 - smoothing,
             .x = ol_tensor_data(t->rows),
-            .shares = data_of(t->shares),
-            .weights = data_of(t->weights),
-            .label = data_of(t->labels),
+            .shares = ol_data_of(t->shares),
+            .weights = ol_data_of(t->weights),
+            .label = ol_data_of(t->labels),
             .powers = ol_tensor_data(powers) };
   j.even = smoothing / (double)j.classes;
   for (int i = 0; i < FACTS; i++) j.fact[i] = (double *)ol_tensor_data(facts) + i * j.rows;
@@ -231,8 +230,8 @@ static ol_status slopes(ol_error *error, ol_back *back, const ol_targets *t, ol_
   job j = make_job(t, back->arg[LABEL_SMOOTHING].number, back->kept[0], back->kept[1]);
   for (int i = INPUT; i <= TARGET; i++)
     if (back->needs[i]) OL_TRY(ol_tensor_new(error, j.dtype, &t->rows->shape, &rows[i]));
-  j.x_slope = data_of(rows[INPUT]);
-  j.share_slope = data_of(rows[TARGET]);
+  j.x_slope = ol_data_of(rows[INPUT]);
+  j.share_slope = ol_data_of(rows[TARGET]);
   OL_TRY(
       ol_loss_seed_init(error, back->grad_out[0], back->arg[REDUCTION].choice, t->total, &j.seed));
   run(&j, slope_rows);

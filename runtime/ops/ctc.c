@@ -384,7 +384,20 @@ static ol_status ctc_backward(ol_error *error, ol_back *back) {
   return status;
 }
 
+/* clang-format off */
 #define LENGTHS(...) "optlua.tensor({ " #__VA_ARGS__ " }, { dtype = \"int64\" })"
+static const char samples[] = "{"
+  "{ t(5, 2, 4):log_softmax(3), i({ 2, 2 }, 3) + 1, " LENGTHS(5, 4) ", " LENGTHS(2, 1) " },"
+  "{ t(5, 4):log_softmax(2), i({ 2 }, 3) + 1, " LENGTHS(5) ", " LENGTHS(2) " },"
+  "{ t(5, 2, 4):transpose(1, 3):log_softmax(3), i({ 3 }, 3), " LENGTHS(4, 3) ", " LENGTHS(1, 2) ","
+  "  { blank = 3, reduction = \"none\" } },"
+  "{ t(2, 2, 3):log_softmax(3), i({ 2, 3 }, 2) + 1, " LENGTHS(1, 2) ", " LENGTHS(2, 1) ","
+  "  0, \"sum\", true },"
+  "{ t(6, 2, 3):log_softmax(3), i({ 2, 3 }, 1) + 1, " LENGTHS(6, 6) ", " LENGTHS(3, 0) ","
+  "  { reduction = \"none\" } },"
+  "{ t(2, 3, 2):log_softmax(3):transpose(1, 2), i({ 2, 1 }, 1) + 1, " LENGTHS(3, 2) ","
+  "  " LENGTHS(1, 1) " } }";
+/* clang-format on */
 
 static const ol_op ops[] = {
   { .name = "ctc_loss",
@@ -394,26 +407,7 @@ static const ol_op ops[] = {
     .example = "local x = optlua.zeros(3, 2):log_softmax(2) -- 3 steps of blank or 1\n"
                "local function int(n) return optlua.tensor(n, { dtype = \"int64\" }) end\n"
                "print(optlua.ctc_loss(x, int { 1 }, int(3), int(1))) --> tensor(0.2877)",
-    .samples = "{ { t(5, 2, 4):log_softmax(3), i({ 2, 2 }, 3) + 1, " LENGTHS(5, 4) ", " LENGTHS(
-        2,
-        1) " }, "
-           "{ t(5, 4):log_softmax(2), i({ 2 }, 3) + 1, " LENGTHS(5) ", " LENGTHS(
-               2) " }, "
-                  "{ t(5, 2, 4):transpose(1, 3):log_softmax(3), i({ 3 }, "
-                  "3), " LENGTHS(4, 3) ", " LENGTHS(
-                      1,
-                      2) ", { blank = 3, reduction = \"none\" } }, "
-                         "{ t(2, 2, 3):log_softmax(3), i({ 2, 3 }, 2) + 1, " LENGTHS(
-                             1,
-                             2) ", " LENGTHS(2,
-                                             1) ", 0, \"sum\", true }, "
-                                                "{ t(6, 2, 3):log_softmax(3), i({ 2, 3 }, 1) + "
-                                                "1, " LENGTHS(6, 6) ", " LENGTHS(
-                                                    3,
-                                                    0) ", { reduction = \"none\" } }, "
-                                                       "{ t(2, 3, 2):log_softmax(3):transpose(1, "
-                                                       "2), i({ 2, 1 }, 1) + 1, " LENGTHS(
-                                                           3, 2) ", " LENGTHS(1, 1) " } }",
+    .samples = samples,
     .param = { { "log_probs", OL_TENSOR,
                  .doc = "(T, N, C) or (T, C): logarithms of probabilities" },
                { "targets", OL_TENSOR,

@@ -201,7 +201,7 @@ ol_status ol_fold_run(ol_error *error, const ol_folding *folding, const ol_fold 
   const int64_t parts = folding->slabs * j.blocks;
   if (parts > 1) {
     size_t size = (size_t)(parts * folding->outer * folding->inner) * sizeof *total;
-    OL_TRY(ol_alloc_for(error, size, "partial totals", (void **)&j.total));
+    OL_TRY(OL_ALLOC(error, size, "partial totals", &j.total));
   }
   run_cells(&j);
   if (parts == 1) return OL_OK;
@@ -215,7 +215,7 @@ ol_status ol_totals_init(ol_error *error, const ol_folding *folding, ol_totals *
   out->data = out->few;
   if (out->count <= (int64_t)(sizeof out->few / sizeof *out->few)) return OL_OK;
   size_t size = (size_t)out->count * sizeof *out->data;
-  return ol_alloc_for(error, size, "totals", (void **)&out->data);
+  return OL_ALLOC(error, size, "totals", &out->data);
 }
 
 void ol_totals_release(ol_totals *totals) {

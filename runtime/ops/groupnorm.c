@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "ops/dense.h"
 #include "ops/families.h"
 #include "ops/plane.h"
 #include "ops/reduce.h"
@@ -129,10 +130,6 @@ static request read_instance(const ol_op *op, const ol_value *arg) {
                     .eps = arg[EPS].number };
 }
 
-static request read_request(const ol_op *op, const ol_value *arg) {
-  return op->param[GROUPS].kind == OL_DATA ? read_group(op, arg) : read_instance(op, arg);
-}
-
 static ol_status check(ol_error *error, const request *r) {
   char own[OL_SHAPE_TEXT];
   const ol_shape *shape = &r->x->shape;
@@ -161,38 +158,7 @@ static ol_status check_instance(ol_error *error, const request *r) {
                  ol_shape_text(shape, own));
 }
 
-static void *data_of(const ol_tensor *tensor) { return tensor ? ol_tensor_data(tensor) : NULL; }
-
-/* The tensors of a call, dense. */
-typedef struct arguments {
-  ol_tensor *x, *g, *weight, *bias;
-} arguments;
-
-static void release(arguments *a) {
-  ol_release(a->x);
-  ol_release(a->g);
-  ol_release(a->weight);
-  ol_release(a->bias);
-}
-
-static ol_status dense(ol_error *error, ol_tensor *tensor, ol_tensor **out) {
-  return tensor ? ol_tensor_contiguous(error, tensor, out) : OL_OK;
-}
-
-static ol_status arrange(ol_error *error, const request *r, ol_tensor *g, arguments *out) {
-  arguments a = { 0 };
-  ol_status status = dense(error, r->x, &a.x);
-  if (status == OL_OK) status = dense(error, g, &a.g);
-  if (status == OL_OK) status = dense(error, r->weight, &a.weight);
-  if (status == OL_OK) status = dense(error, r->bias, &a.bias);
-  if (status == OL_OK)
-    *out = a;
-  else
-    release(&a);
-  return status;
-}
-
-static job make_job(const request *r, const arguments *a, ol_tensor *statistics) {
+static job make_job(const request *r, const ol_dense *a, ol_tensor *statistics) {
   const ol_shape *shape = &a->x->shape;
   const int64_t rows = shape->size[0] * r->groups;
   double *facts = ol_tensor_data(statistics);
@@ -204,10 +170,10 @@ static job make_job(const request *r, const arguments *a, ol_tensor *statistics)
             .length = 1,
             .eps = r->eps,
             .measured = r->measured,
-            .x = data_of(a->x),
-            .g = data_of(a->g),
-            .weight = data_of(a->weight),
-            .bias = data_of(a->bias),
+            .x = ol_data_of(a->x),
+            .g = ol_data_of(a->g),
+            .weight = ol_data_of(a->weight),
+            .bias = ol_data_of(a->bias),
             .mean = facts,
             .rstd = facts + rows,
             .variance = facts + 2 * rows };
@@ -237,7 +203,7 @@ static void move_running(const job *j, const request *r) {
   ol_tensor_touch(r->running_var);
 }
 
-static ol_status normalize(ol_error *error, ol_call *call, const request *r, const arguments *a) {
+static ol_status normalize(ol_error *error, ol_call *call, const request *r, const ol_dense *a) {
   ol_shape shape = { .ndim = 2, .size = { 3, a->x->shape.size[0] * r->groups } };
   OL_TRY(ol_tensor_zeros(error, OL_F64, &shape, &call->kept[0])); /* no values are not measured */
   OL_TRY(ol_tensor_new(error, a->x->dtype, &a->x->shape, &call->out[0]));
@@ -249,14 +215,13 @@ static ol_status normalize(ol_error *error, ol_call *call, const request *r, con
   return OL_OK;
 }
 
-static ol_status forward(ol_error *error, ol_call *call) {
-  arguments a;
-  request r = read_request(call->op, call->arg);
+static ol_status forward(ol_error *error, ol_call *call, request r) {
+  ol_dense a;
   OL_TRY(check(error, &r));
   OL_TRY(check_instance(error, &r));
-  OL_TRY(arrange(error, &r, NULL, &a));
+  OL_TRY(ol_dense_make(error, r.x, NULL, r.weight, r.bias, &a));
   ol_status status = normalize(error, call, &r, &a);
-  release(&a);
+  ol_dense_release(&a);
   return status;
 }
 
@@ -275,7 +240,7 @@ static void store_totals(const job *j, ol_tensor *weight, ol_tensor *bias) {
   }
 }
 
-static ol_status slope(ol_error *error, ol_back *back, const request *r, const arguments *a) {
+static ol_status slope(ol_error *error, ol_back *back, const request *r, const ol_dense *a) {
   job j = make_job(r, a, back->kept[0]);
   const int inputs[] = { INPUT, r->weight_at, r->bias_at };
   for (int k = 0; k < 3; k++)
@@ -283,20 +248,35 @@ static ol_status slope(ol_error *error, ol_back *back, const request *r, const a
   const int64_t planes = j.batch * j.groups * j.channels;
   j.totals = ol_alloc_zero((size_t)(2 * planes) * sizeof *j.totals);
   if (!j.totals) return ol_fail(error, OL_MEMORY, "out of memory: sums of %s", r->op);
-  j.y = data_of(back->grad[INPUT]);
+  j.y = ol_data_of(back->grad[INPUT]);
   run(&j, backward_groups);
   store_totals(&j, back->grad[r->weight_at], back->grad[r->bias_at]);
   ol_free(j.totals);
   return OL_OK;
 }
 
-static ol_status backward(ol_error *error, ol_back *back) {
-  arguments a;
-  request r = read_request(back->op, back->arg);
-  OL_TRY(arrange(error, &r, back->grad_out[0], &a));
+static ol_status backward(ol_error *error, ol_back *back, request r) {
+  ol_dense a;
+  OL_TRY(ol_dense_make(error, r.x, back->grad_out[0], r.weight, r.bias, &a));
   ol_status status = slope(error, back, &r, &a);
-  release(&a);
+  ol_dense_release(&a);
   return status;
+}
+
+static ol_status group_forward(ol_error *error, ol_call *call) {
+  return forward(error, call, read_group(call->op, call->arg));
+}
+
+static ol_status group_backward(ol_error *error, ol_back *back) {
+  return backward(error, back, read_group(back->op, back->arg));
+}
+
+static ol_status instance_forward(ol_error *error, ol_call *call) {
+  return forward(error, call, read_instance(call->op, call->arg));
+}
+
+static ol_status instance_backward(ol_error *error, ol_back *back) {
+  return backward(error, back, read_instance(back->op, back->arg));
 }
 
 static const ol_op ops[] = {
@@ -317,8 +297,8 @@ static const ol_op ops[] = {
                { "eps", OL_NUMBER, true, 1e-5, .doc = "added to the variance" } },
     .saves = OL_SAVE_ARG(INPUT) | OL_SAVE_ARG(GROUP_WEIGHT),
     .flags = OL_OP_FUNCTION,
-    .forward = forward,
-    .backward = backward },
+    .forward = group_forward,
+    .backward = group_backward },
   { .name = "instance_norm",
     .doc = "Normalises each channel of each item of (N, C, ...) to mean 0 and variance 1, by its "
            "own statistics or by running ones; then times weight plus bias. The former move the "
@@ -340,8 +320,8 @@ static const ol_op ops[] = {
                { "eps", OL_NUMBER, true, 1e-5, .doc = "added to the variance" } },
     .saves = OL_SAVE_ARG(INPUT) | OL_SAVE_ARG(WEIGHT),
     .flags = OL_OP_FUNCTION,
-    .forward = forward,
-    .backward = backward },
+    .forward = instance_forward,
+    .backward = instance_backward },
   { 0 }
 };
 

@@ -196,8 +196,8 @@ static ol_status make_job(ol_error *error, const ol_tensor *x, const ol_value *a
   double factor[2] = { 0, 0 };
   ol_axis *ay = &j->planes.y, *ax = &j->planes.x;
   OL_TRY(read_arguments(error, x, arg, j, factor));
-  OL_TRY(ol_alloc_for(error, (size_t)(ay->out + ax->out) * sizeof *j->y, "positions of interpolate",
-                      (void **)&j->y));
+  OL_TRY(OL_ALLOC(error, (size_t)(ay->out + ax->out) * sizeof *j->y, "positions of interpolate",
+                  &j->y));
   j->x = j->y + ay->out;
   fill_table(ay, factor[0], j, arg[CORNERS].flag, j->y);
   fill_table(ax, factor[1], j, arg[CORNERS].flag, j->x);

@@ -10,10 +10,9 @@
 #include "base/lanes.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "ops/dense.h"
 #include "ops/families.h"
 #include "ops/reduce.h"
-
-enum { LANES = 16 };
 
 /* Where the arguments stand, and which inputs the tensors among them are. rms_norm has no bias. */
 enum { INPUT, SHAPE, WEIGHT, BIAS, EPS, RMS_EPS = BIAS };
@@ -94,8 +93,6 @@ typedef struct job {
 DEFINE_KERNELS(f32, float)
 DEFINE_KERNELS(f64, double)
 
-static void *data_of(const ol_tensor *tensor) { return tensor ? ol_tensor_data(tensor) : NULL; }
-
 static void forward_rows(int64_t begin, int64_t end, void *context) {
   const job *j = context;
   for (int64_t r = begin; r < end; r++)
@@ -111,104 +108,97 @@ static void backward_blocks(int64_t begin, int64_t end, void *context) {
   }
 }
 
-/* The arguments, dense. */
-typedef struct arguments {
+/* What an op's arguments say, whichever of the two it is; weight and bias may be NULL. */
+typedef struct request {
+  const char *op;
   ol_tensor *x, *weight, *bias;
-  int64_t length;
-} arguments;
+  const ol_shape *shape; /* that is normalized */
+  double eps;
+  bool centred;
+} request;
 
-static void release(arguments *a) {
-  ol_release(a->x);
-  ol_release(a->weight);
-  ol_release(a->bias);
+static request read_layer(const ol_op *op, const ol_value *arg) {
+  return (request){ .op = op->name,
+                    .x = arg[INPUT].tensor,
+                    .weight = arg[WEIGHT].tensor,
+                    .bias = arg[BIAS].tensor,
+                    .shape = &arg[SHAPE].list,
+                    .eps = arg[EPS].number,
+                    .centred = true };
 }
 
-/* What an op of the family does with the mean, and its arguments where they differ. */
-static bool centres(const ol_op *op) { return op->param[BIAS].kind == OL_TENSOR; }
-
-static ol_tensor *bias_of(const ol_op *op, const ol_value *arg) {
-  return centres(op) ? arg[BIAS].tensor : NULL;
+static request read_rms(const ol_op *op, const ol_value *arg) {
+  const double least = arg[INPUT].tensor->dtype == OL_F32 ? FLT_EPSILON : DBL_EPSILON;
+  return (request){ .op = op->name,
+                    .x = arg[INPUT].tensor,
+                    .weight = arg[WEIGHT].tensor,
+                    .shape = &arg[SHAPE].list,
+                    .eps = arg[RMS_EPS].given ? arg[RMS_EPS].number : least };
 }
 
-static double eps_of(const ol_op *op, const ol_value *arg, ol_dtype dtype) {
-  if (centres(op)) return arg[EPS].number;
-  if (arg[RMS_EPS].given) return arg[RMS_EPS].number;
-  return dtype == OL_F32 ? FLT_EPSILON : DBL_EPSILON;
-}
-
-static ol_status check_part(ol_error *error, const char *op, const char *name,
-                            const ol_tensor *part, const ol_value *arg) {
+static ol_status check_part(ol_error *error, const request *r, const char *name,
+                            const ol_tensor *part) {
   char own[OL_SHAPE_TEXT], wanted[OL_SHAPE_TEXT];
-  const ol_tensor *x = arg[INPUT].tensor;
   if (!part) return OL_OK;
-  if (part->dtype != x->dtype)
-    return ol_fail(error, OL_DTYPE, "%s: %s is %s, input %s", op, name, ol_dtype_name(part->dtype),
-                   ol_dtype_name(x->dtype));
-  if (ol_shape_equal(&part->shape, &arg[SHAPE].list)) return OL_OK;
-  return ol_fail(error, OL_SHAPE, "%s: %s has shape %s, wants %s", op, name,
-                 ol_shape_text(&part->shape, own), ol_shape_text(&arg[SHAPE].list, wanted));
+  if (part->dtype != r->x->dtype)
+    return ol_fail(error, OL_DTYPE, "%s: %s is %s, input %s", r->op, name,
+                   ol_dtype_name(part->dtype), ol_dtype_name(r->x->dtype));
+  if (ol_shape_equal(&part->shape, r->shape)) return OL_OK;
+  return ol_fail(error, OL_SHAPE, "%s: %s has shape %s, wants %s", r->op, name,
+                 ol_shape_text(&part->shape, own), ol_shape_text(r->shape, wanted));
 }
 
 /* The input must end in the normalized shape. */
-static ol_status check(ol_error *error, const ol_op *op, const ol_value *arg) {
+static ol_status check(ol_error *error, const request *r) {
   char own[OL_SHAPE_TEXT], wanted[OL_SHAPE_TEXT];
-  const ol_shape *x = &arg[INPUT].tensor->shape, *shape = &arg[SHAPE].list;
-  OL_TRY(ol_reduce_check(error, op->name, arg[INPUT].tensor->dtype, true));
-  bool fits = shape->ndim > 0 && shape->ndim <= x->ndim;
-  for (int d = 0; fits && d < shape->ndim; d++)
-    fits = x->size[x->ndim - shape->ndim + d] == shape->size[d];
+  const ol_shape *x = &r->x->shape;
+  OL_TRY(ol_reduce_check(error, r->op, r->x->dtype, true));
+  bool fits = r->shape->ndim > 0 && r->shape->ndim <= x->ndim;
+  for (int d = 0; fits && d < r->shape->ndim; d++)
+    fits = x->size[x->ndim - r->shape->ndim + d] == r->shape->size[d];
   if (!fits)
     return ol_fail(error, OL_SHAPE, "%s: input of shape %s does not end in the normalized shape %s",
-                   op->name, ol_shape_text(x, own), ol_shape_text(shape, wanted));
-  OL_TRY(check_part(error, op->name, "weight", arg[WEIGHT].tensor, arg));
-  return check_part(error, op->name, "bias", bias_of(op, arg), arg);
+                   r->op, ol_shape_text(x, own), ol_shape_text(r->shape, wanted));
+  OL_TRY(check_part(error, r, "weight", r->weight));
+  return check_part(error, r, "bias", r->bias);
 }
 
-static ol_status arrange(ol_error *error, const ol_op *op, const ol_value *arg, arguments *out) {
-  arguments a = { .length = ol_shape_numel(&arg[SHAPE].list) };
-  ol_tensor *weight = arg[WEIGHT].tensor, *bias = bias_of(op, arg);
-  ol_status status = ol_tensor_contiguous(error, arg[INPUT].tensor, &a.x);
-  if (status == OL_OK && weight) status = ol_tensor_contiguous(error, weight, &a.weight);
-  if (status == OL_OK && bias) status = ol_tensor_contiguous(error, bias, &a.bias);
-  if (status == OL_OK)
-    *out = a;
-  else
-    release(&a);
-  return status;
+static int64_t rows_of(const request *r) {
+  const int64_t length = ol_shape_numel(r->shape);
+  return length ? r->x->numel / length : 0;
 }
 
-static job make_job(const arguments *a, const ol_op *op, const ol_value *arg,
-                    ol_tensor *statistics) {
-  int64_t rows = a->length ? a->x->numel / a->length : 0;
+static job make_job(const request *r, const ol_dense *d, ol_tensor *statistics) {
   double *facts = ol_tensor_data(statistics);
-  return (job){ .dtype = a->x->dtype,
-                .rows = rows,
-                .length = a->length,
-                .eps = eps_of(op, arg, a->x->dtype),
-                .centred = centres(op),
-                .x = ol_tensor_data(a->x),
-                .weight = data_of(a->weight),
-                .bias = data_of(a->bias),
+  return (job){ .dtype = r->x->dtype,
+                .rows = rows_of(r),
+                .length = ol_shape_numel(r->shape),
+                .eps = r->eps,
+                .centred = r->centred,
+                .x = ol_tensor_data(d->x),
+                .g = ol_data_of(d->g),
+                .weight = ol_data_of(d->weight),
+                .bias = ol_data_of(d->bias),
                 .mean = facts,
-                .rstd = facts + rows };
+                .rstd = facts + rows_of(r) };
 }
 
-static ol_status normalize(ol_error *error, ol_call *call, const arguments *a) {
-  ol_shape shape = { .ndim = 2, .size = { 2, a->length ? a->x->numel / a->length : 0 } };
+static ol_status normalize(ol_error *error, ol_call *call, const request *r, const ol_dense *d) {
+  const ol_shape shape = { .ndim = 2, .size = { 2, rows_of(r) } };
   OL_TRY(ol_tensor_new(error, OL_F64, &shape, &call->kept[0]));
-  OL_TRY(ol_tensor_new(error, a->x->dtype, &a->x->shape, &call->out[0]));
-  job j = make_job(a, call->op, call->arg, call->kept[0]);
+  OL_TRY(ol_tensor_new(error, r->x->dtype, &r->x->shape, &call->out[0]));
+  job j = make_job(r, d, call->kept[0]);
   j.y = ol_tensor_data(call->out[0]);
   ol_parallel_for(j.rows, ol_grain(2 * (double)j.length), forward_rows, &j);
   return OL_OK;
 }
 
-static ol_status forward(ol_error *error, ol_call *call) {
-  arguments a;
-  OL_TRY(check(error, call->op, call->arg));
-  OL_TRY(arrange(error, call->op, call->arg, &a));
-  ol_status status = normalize(error, call, &a);
-  release(&a);
+static ol_status forward(ol_error *error, ol_call *call, request r) {
+  ol_dense d;
+  OL_TRY(check(error, &r));
+  OL_TRY(ol_dense_make(error, r.x, NULL, r.weight, r.bias, &d));
+  ol_status status = normalize(error, call, &r, &d);
+  ol_dense_release(&d);
   return status;
 }
 
@@ -234,7 +224,7 @@ static ol_status run_backward(ol_error *error, ol_back *back, job *j) {
   int64_t blocks = j->rows / j->block + 1;
   for (int i = INPUT_SLOPE; i < back->inputs; i++)
     if (back->needs[i]) OL_TRY(ol_back_new(error, back, i, &back->grad[i]));
-  j->y = data_of(back->grad[INPUT_SLOPE]);
+  j->y = ol_data_of(back->grad[INPUT_SLOPE]);
   if (columns) {
     j->columns = ol_alloc_zero((size_t)(2 * blocks * j->length) * sizeof *j->columns);
     if (!j->columns) return ol_fail(error, OL_MEMORY, "out of memory: sums of %s", back->op->name);
@@ -247,19 +237,29 @@ static ol_status run_backward(ol_error *error, ol_back *back, job *j) {
   return OL_OK;
 }
 
-static ol_status backward(ol_error *error, ol_back *back) {
-  arguments a;
-  ol_tensor *g;
-  OL_TRY(arrange(error, back->op, back->arg, &a));
-  ol_status status = ol_tensor_contiguous(error, back->grad_out[0], &g);
-  if (status == OL_OK) {
-    job j = make_job(&a, back->op, back->arg, back->kept[0]);
-    j.g = ol_tensor_data(g);
-    status = run_backward(error, back, &j);
-    ol_release(g);
-  }
-  release(&a);
+static ol_status backward(ol_error *error, ol_back *back, request r) {
+  ol_dense d;
+  OL_TRY(ol_dense_make(error, r.x, back->grad_out[0], r.weight, NULL, &d));
+  job j = make_job(&r, &d, back->kept[0]);
+  ol_status status = run_backward(error, back, &j);
+  ol_dense_release(&d);
   return status;
+}
+
+static ol_status layer_forward(ol_error *error, ol_call *call) {
+  return forward(error, call, read_layer(call->op, call->arg));
+}
+
+static ol_status layer_backward(ol_error *error, ol_back *back) {
+  return backward(error, back, read_layer(back->op, back->arg));
+}
+
+static ol_status rms_forward(ol_error *error, ol_call *call) {
+  return forward(error, call, read_rms(call->op, call->arg));
+}
+
+static ol_status rms_backward(ol_error *error, ol_back *back) {
+  return backward(error, back, read_rms(back->op, back->arg));
 }
 
 static const ol_op ops[] = {
@@ -281,8 +281,8 @@ static const ol_op ops[] = {
                { "eps", OL_NUMBER, true, 1e-5, .doc = "added to the variance" } },
     .saves = OL_SAVE_ARG(INPUT) | OL_SAVE_ARG(WEIGHT),
     .flags = OL_OP_FUNCTION,
-    .forward = forward,
-    .backward = backward },
+    .forward = layer_forward,
+    .backward = layer_backward },
   { .name = "rms_norm",
     .doc = "Divides the last dimensions, of shape normalized_shape, by the root of their mean "
            "square plus eps; then times weight.",
@@ -297,8 +297,8 @@ static const ol_op ops[] = {
                { "eps", OL_NUMBER, true, .doc = "default: the epsilon of the dtype" } },
     .saves = OL_SAVE_ARG(INPUT) | OL_SAVE_ARG(WEIGHT),
     .flags = OL_OP_FUNCTION,
-    .forward = forward,
-    .backward = backward },
+    .forward = rms_forward,
+    .backward = rms_backward },
   { 0 }
 };
 

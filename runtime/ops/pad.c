@@ -94,7 +94,7 @@ static int64_t source(int mode, int64_t i, int64_t size) {
 static ol_status make_maps(ol_error *error, int mode, job *j) {
   int64_t total = 0, *map;
   for (int d = j->first; d < j->in.ndim; d++) total += j->out.size[d];
-  OL_TRY(ol_alloc_for(error, (size_t)total * sizeof *map, "positions of pad", (void **)&map));
+  OL_TRY(OL_ALLOC(error, (size_t)total * sizeof *map, "positions of pad", &map));
   j->map[j->first] = map;
   for (int d = j->first; d < j->in.ndim; d++) {
     j->map[d] = map;

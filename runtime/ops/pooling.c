@@ -40,8 +40,7 @@ static ol_status make(ol_error *error, const ol_windows *planes, ol_dtype dtype,
   ol_pool pool = {
     .planes = *planes, .dtype = dtype, .step_y = y->dilation, .step_x = x->dilation
   };
-  OL_TRY(ol_alloc_for(error, (size_t)(y->out + x->out) * sizeof *pool.y, "windows of a pool",
-                      (void **)&pool.y));
+  OL_TRY(OL_ALLOC(error, (size_t)(y->out + x->out) * sizeof *pool.y, "windows of a pool", &pool.y));
   pool.x = pool.y + y->out;
   for (int64_t i = 0; i < y->out; i++) pool.y[i] = span(y, i);
   for (int64_t i = 0; i < x->out; i++) pool.x[i] = span(x, i);

@@ -3,6 +3,7 @@
 
 #include "autograd/tape.h"
 #include "base/parallel.h"
+#include "ops/dense.h"
 #include "ops/families.h"
 #include "ops/recurrence.h"
 #include "ops/reduce.h"
@@ -112,8 +113,6 @@ static ol_status arrange(ol_error *error, const layer *l, ol_tensor **dense) {
   return status;
 }
 
-static void *data_of(const ol_tensor *tensor) { return tensor ? ol_tensor_data(tensor) : NULL; }
-
 static ol_recurrence recurrence_of(const layer *l, ol_tensor *const *dense) {
   const ol_shape *x = &dense[INPUT]->shape;
   return (ol_recurrence){ .cell = l->cell,
@@ -123,10 +122,10 @@ static ol_recurrence recurrence_of(const layer *l, ol_tensor *const *dense) {
                           .hidden = dense[WEIGHT_HH]->shape.size[1],
                           .batch_first = l->batch_first,
                           .reverse = l->reverse,
-                          .lengths = data_of(dense[LENGTHS]),
+                          .lengths = ol_data_of(dense[LENGTHS]),
                           .weight = ol_tensor_data(dense[WEIGHT_HH]),
-                          .h0 = data_of(dense[H0]),
-                          .c0 = data_of(dense[C0]) };
+                          .h0 = ol_data_of(dense[H0]),
+                          .c0 = ol_data_of(dense[C0]) };
 }
 
 /* A new tensor (T,B,blocks * H), or (B,T,…), as the input has it. */
@@ -211,10 +210,10 @@ static ol_status run_forward(ol_error *error, ol_call *call, ol_recurrence *r,
                dense[INPUT]->shape.size[2], 1, dense_matrix(dense[INPUT]),
                transposed(dense_matrix(dense[WEIGHT_IH])), 1, blocks_of(r, call->kept[0], 0));
   r->rows = ol_tensor_data(call->kept[0]);
-  r->memory = data_of(call->kept[1]);
+  r->memory = ol_data_of(call->kept[1]);
   r->output = ol_tensor_data(call->out[0]);
   r->h = ol_tensor_data(call->out[1]);
-  r->c = data_of(call->out[2]);
+  r->c = ol_data_of(call->out[2]);
   ol_recurrence_forward(r);
   return OL_OK;
 }
@@ -260,13 +259,13 @@ static ol_status make_traces(ol_error *error, const ol_back *back, ol_recurrence
   OL_TRY(first_slope(error, back, 1, r, &t->dh));
   if (r->cell->memory) OL_TRY(first_slope(error, back, 2, r, &t->dc));
   r->rows = ol_tensor_data(back->kept[0]);
-  r->memory = data_of(back->kept[1]);
+  r->memory = ol_data_of(back->kept[1]);
   r->output = ol_tensor_data(back->out[0]);
-  r->slope = data_of(t->slope);
+  r->slope = ol_data_of(t->slope);
   r->slopes = ol_tensor_data(t->slopes);
   r->previous = ol_tensor_data(t->previous);
   r->dh = ol_tensor_data(t->dh);
-  r->dc = data_of(t->dc);
+  r->dc = ol_data_of(t->dc);
   return OL_OK;
 }
 

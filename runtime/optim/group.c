@@ -57,7 +57,7 @@ static ol_status add_member(ol_error *error, ol_group *self, ol_tensor *param, c
   *m = (ol_member){ .given = self->count, .place = -1, .layout = -1 };
   m->numel = param->numel;
   m->dtype = param->dtype;
-  OL_TRY(ol_alloc_for(error, size, "a parameter's name", (void **)&m->name));
+  OL_TRY(OL_ALLOC(error, size, "a parameter's name", &m->name));
   memcpy(m->name, name, size);
   m->param = ol_retain(param);
   m->storage = param->storage;
@@ -68,9 +68,9 @@ static ol_status add_member(ol_error *error, ol_group *self, ol_tensor *param, c
 
 static ol_status make_room(ol_error *error, ol_group *self, int64_t count) {
   size_t n = (size_t)count;
-  OL_TRY(ol_alloc_for(error, n * sizeof *self->member, "a group", (void **)&self->member));
-  OL_TRY(ol_alloc_for(error, n * sizeof *self->rank, "a group", (void **)&self->rank));
-  return ol_alloc_for(error, n * sizeof *self->shape, "a group", (void **)&self->shape);
+  OL_TRY(OL_ALLOC(error, n * sizeof *self->member, "a group", &self->member));
+  OL_TRY(OL_ALLOC(error, n * sizeof *self->rank, "a group", &self->rank));
+  return OL_ALLOC(error, n * sizeof *self->shape, "a group", &self->shape);
 }
 
 static ol_status pack(ol_error *error, ol_group *self) {
@@ -91,7 +91,7 @@ static ol_status fill(ol_error *error, ol_group *self, ol_tensor *const *params,
 ol_status ol_group_new(ol_error *error, ol_tensor *const *params, const char *const *names,
                        int64_t count, ol_group **out) {
   ol_group *self;
-  OL_TRY(ol_alloc_for(error, sizeof *self, "a group", (void **)&self));
+  OL_TRY(OL_ALLOC(error, sizeof *self, "a group", &self));
   *self = (ol_group){ 0 };
   ol_object_init(&self->object, destroy);
   ol_status status = fill(error, self, params, names, count);
@@ -135,7 +135,7 @@ ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout
                                int count, const int *of_shape) {
   ol_layout *copy;
   OL_TRY(check_layouts(error, group, layouts, of_shape));
-  OL_TRY(ol_alloc_for(error, (size_t)count * sizeof *copy, "states", (void **)&copy));
+  OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *copy, "states", &copy));
   if (count) memcpy(copy, layouts, (size_t)count * sizeof *copy);
   for (int l = 0; l < count; l++) memset(copy[l].slab, 0, sizeof copy[l].slab);
   for (int l = 0; l < count && l < group->layouts; l++) keep_slabs(&copy[l], &group->layout[l]);
@@ -162,7 +162,7 @@ void ol_group_zero_grad(ol_group *group) {
 
 ol_status ol_group_twin(ol_error *error, const ol_group *group, ol_group **out) {
   ol_group *self;
-  OL_TRY(ol_alloc_for(error, sizeof *self, "a group", (void **)&self));
+  OL_TRY(OL_ALLOC(error, sizeof *self, "a group", &self));
   *self = (ol_group){ 0 };
   ol_object_init(&self->object, destroy);
   ol_status status = make_room(error, self, group->count);

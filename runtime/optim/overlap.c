@@ -42,7 +42,7 @@ ol_status ol_find_overlap(ol_error *error, ol_tensor *const *tensors, int64_t co
                           int64_t *second) {
   extent *list;
   int64_t n = 0;
-  OL_TRY(ol_alloc_for(error, (size_t)count * sizeof *list, "parameters", (void **)&list));
+  OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *list, "parameters", &list));
   for (int64_t i = 0; i < count; i++)
     if (tensors[i]->numel > 0) list[n++] = extent_of(tensors[i], i);
   if (n > 1) qsort(list, (size_t)n, sizeof *list, by_begin);

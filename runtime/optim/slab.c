@@ -67,8 +67,7 @@ static ol_status make_slabs(ol_error *error, const ol_group *group, settlement *
 /* Makes gradients for parameters that have none yet, so that the first backward writes into the
  * slab. */
 static ol_status make_gradients(ol_error *error, const ol_group *group, settlement *s) {
-  OL_TRY(ol_alloc_for(error, (size_t)group->count * sizeof(ol_tensor *), "gradients",
-                      (void **)&s->grad));
+  OL_TRY(OL_ALLOC(error, (size_t)group->count * sizeof(ol_tensor *), "gradients", &s->grad));
   memset(s->grad, 0, (size_t)group->count * sizeof(ol_tensor *));
   for (int64_t i = 0; i < group->count; i++) {
     const ol_member *m = &group->member[i];

@@ -83,7 +83,7 @@ static ol_status make_slot(ol_error *error, ol_group *group, ol_member *member) 
 
 static ol_status make_room(ol_error *error, ol_member *member, int count) {
   ol_slot *room;
-  OL_TRY(ol_alloc_for(error, (size_t)count * sizeof *room, "states", (void **)&room));
+  OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *room, "states", &room));
   for (int k = 0; k < member->made; k++) room[k] = member->slot[k];
   ol_free(member->slot);
   member->slot = room;

@@ -6,7 +6,7 @@
 
 ol_status ol_step_new(ol_error *error, ol_step **out) {
   ol_step *step;
-  OL_TRY(ol_alloc_for(error, sizeof *step, "an optimizer's step", (void **)&step));
+  OL_TRY(OL_ALLOC(error, sizeof *step, "an optimizer's step", &step));
   *step = (ol_step){ 0 };
   ol_status status = ol_machine_new(error, &step->machine);
   if (status == OL_OK)

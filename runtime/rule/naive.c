@@ -230,7 +230,7 @@ static ol_status eval_all(ol_error *error, naive *v) {
   for (int n = 0; n < v->graph->nodes; n++) {
     if (is_missing(v, n)) continue;
     size_t size = sizeof(double) * (size_t)count_of(v, v->graph->node[n].shape);
-    OL_TRY(ol_alloc_for(error, size, "the naive evaluator", (void **)&v->value[n]));
+    OL_TRY(OL_ALLOC(error, size, "the naive evaluator", &v->value[n]));
     eval(v, n);
   }
   return OL_OK;

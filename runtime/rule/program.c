@@ -51,8 +51,7 @@ static ol_status make_passes(ol_error *error, const ol_plan *plan, ol_code *code
   ol_pass_key keys[KEYS];
   ol_root roots[OL_ROOTS];
   int count = pass_keys(plan, keys);
-  OL_TRY(
-      ol_alloc_for(error, sizeof *code->pass * (size_t)count, "a program", (void **)&code->pass));
+  OL_TRY(OL_ALLOC(error, sizeof *code->pass * (size_t)count, "a program", &code->pass));
   for (int i = 0; i < count; i++) {
     int wanted = ol_plan_roots(plan, keys[i], roots);
     OL_TRY(ol_schedule(error, plan, keys[i], roots, wanted, &code->pass[i]));
@@ -65,7 +64,7 @@ static ol_status make_passes(ol_error *error, const ol_plan *plan, ol_code *code
 static ol_status make_number_ops(ol_error *error, const ol_plan *plan, ol_code *code) {
   const ol_graph *graph = plan->graph;
   size_t size = sizeof *code->number_op * (size_t)graph->nodes;
-  OL_TRY(ol_alloc_for(error, size, "a program", (void **)&code->number_op));
+  OL_TRY(OL_ALLOC(error, size, "a program", &code->number_op));
   for (int n = 0; n < graph->nodes; n++) {
     const ol_graph_node *node = &graph->node[n];
     if (!plan->needed[n] || node->shape != OL_RULE_SCALAR || !ol_rule_op_is_elementwise(node->op))
@@ -90,7 +89,7 @@ static int product_operand(const ol_plan *plan, int n, int level, bool *turned) 
 static ol_status make_products(ol_error *error, const ol_plan *plan, ol_code *code) {
   const ol_graph *graph = plan->graph;
   size_t size = sizeof *code->product * (size_t)graph->nodes;
-  OL_TRY(ol_alloc_for(error, size, "a program", (void **)&code->product));
+  OL_TRY(OL_ALLOC(error, size, "a program", &code->product));
   for (int level = 0; level < plan->levels; level++)
     for (int n = 0; n < graph->nodes; n++) {
       const ol_graph_node *node = &graph->node[n];
@@ -109,8 +108,8 @@ static ol_status make_products(ol_error *error, const ol_plan *plan, ol_code *co
 static ol_status make_arrays(ol_error *error, const ol_plan *plan, ol_code *code) {
   const ol_graph *graph = plan->graph;
   size_t shapes = sizeof *code->shape * (size_t)graph->shapes;
-  OL_TRY(ol_alloc_for(error, (size_t)plan->buffers, "a program", (void **)&code->buffer));
-  OL_TRY(ol_alloc_for(error, shapes, "a program", (void **)&code->shape));
+  OL_TRY(OL_ALLOC(error, (size_t)plan->buffers, "a program", &code->buffer));
+  OL_TRY(OL_ALLOC(error, shapes, "a program", &code->shape));
   memcpy(code->shape, graph->shape, shapes);
   memcpy(code->buffer, plan->buffer_shape, (size_t)plan->buffers);
   code->shapes = graph->shapes;
@@ -242,9 +241,9 @@ static void describe(ol_program *self, const ol_plan *plan) {
 ol_status ol_program_compile(ol_error *error, const ol_graph *graph, ol_program **out) {
   ol_plan *plan;
   ol_program *self = NULL;
-  OL_TRY(ol_alloc_for(error, sizeof *plan, "compiling a rule", (void **)&plan));
+  OL_TRY(OL_ALLOC(error, sizeof *plan, "compiling a rule", &plan));
   ol_plan_make(graph, plan);
-  ol_status status = ol_alloc_for(error, sizeof *self, "a program", (void **)&self);
+  ol_status status = OL_ALLOC(error, sizeof *self, "a program", &self);
   if (status != OL_OK) goto done;
   *self = (ol_program){ 0 };
   ol_object_init(&self->object, destroy);

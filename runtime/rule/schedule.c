@@ -335,7 +335,7 @@ static void begin(schedule *s, const ol_plan *plan, ol_pass_key key) {
 ol_status ol_schedule(ol_error *error, const ol_plan *plan, ol_pass_key key, const ol_root *roots,
                       int count, ol_pass *out) {
   schedule *s;
-  OL_TRY(ol_alloc_for(error, sizeof *s, "compiling a rule", (void **)&s));
+  OL_TRY(OL_ALLOC(error, sizeof *s, "compiling a rule", &s));
   begin(s, plan, key);
   s->count = ol_cover(plan, key, roots, count, s->draft);
   for (int i = 0; i < s->count; i++) s->maker[s->draft[i].value] = (int16_t)i;

@@ -181,7 +181,35 @@ static void the_sanitizer_sees_freed_blocks(void) {
   if (__asan_address_is_poisoned) CHECK(__asan_address_is_poisoned(block));
 }
 
+static void arrays_grow(void) {
+  ol_error error;
+  int *list = NULL;
+  size_t room = 0, size = 0;
+  for (int k = 0; k < 1000; k++) {
+    CHECK_EQUAL(OL_GROW(&error, &list, size, 1, &room, "a list"), OL_OK);
+    list[size++] = k;
+  }
+  CHECK(room >= 1000 && room < 4000);
+  CHECK(list[0] == 0 && list[999] == 999);
+  const int *before = list;
+  CHECK_EQUAL(OL_GROW(&error, &list, size, SIZE_MAX / 2, &room, "a list"), OL_MEMORY);
+  CHECK_EQUAL(OL_GROW(&error, &list, size, SIZE_MAX - 10, &room, "a list"), OL_MEMORY);
+  CHECK(list == before);
+  ol_free(list);
+}
+
+static void poison_shows(void) {
+  ol_memory_poison(true);
+  float *numbers = ol_alloc(2 * sizeof *numbers), *zeros = ol_alloc_zero(sizeof *zeros);
+  CHECK(numbers[0] != numbers[0] && numbers[1] != numbers[1] && zeros[0] == 0);
+  ol_memory_poison(false);
+  ol_free(numbers);
+  ol_free(zeros);
+}
+
 int main(void) {
+  arrays_grow();
+  poison_shows();
   blocks_are_aligned();
   zeroed_blocks_are_zero();
   large_blocks_are_staggered();
