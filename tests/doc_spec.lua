@@ -90,6 +90,14 @@ describe("the documentation", function()
     assert.matches("functional.….*utils.…", printed "nn")
   end)
 
+  it("says what layers take, and what they are called with where that is not one tensor", function()
+    assert.matches("num_layers: default 1.*bidirectional: default false", printed "nn.LSTM")
+    assert.matches("eps: default 1e%-05.*affine: default true", printed "nn.BatchNorm2d")
+    assert.matches("called with:\n *src .*src_key_padding_mask.*is_causal", printed "nn.TransformerEncoder")
+    assert.matches("called with:\n *query .*need_weights", printed "nn.MultiheadAttention")
+    assert.not_matches("called with", printed "nn.Linear")
+  end)
+
   it("takes methods as they are thought of, and classes", function()
     for _, name in ipairs { "Module.save", "model:save", "nn.Module:save", "module.save" } do
       assert.equal(printed "module:save", printed(name))

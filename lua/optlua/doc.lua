@@ -204,6 +204,16 @@ local function argument_names(signature)
   return table.concat(names, ", ")
 end
 
+-- What an instance is called with and returns, where that is more than one tensor.
+local function call_text(class)
+  local forward = rawget(class, "forward")
+  if not forward then return "" end
+  local lines, at = where(forward)
+  local text = lines and comment_above(lines, at) or ""
+  local _, takes = ("\n" .. text):gsub("\n  %f[%w.]", "")
+  return takes > 1 and "\nIt is called with:\n" .. text or ""
+end
+
 --- The comment of a class of layers stands above the line that makes it.
 local function layer_entry(name, page, class)
   local maker = class.init or class.forward
@@ -218,7 +228,7 @@ local function layer_entry(name, page, class)
   local words = form and argument_names(form) or init and parameters_of(init, 2) or ""
   return {
     name = name, page = page, signature = ("%s(%s)"):format(name, words),
-    text = arguments == "" and text or text .. "\n" .. arguments, example = example_in(text),
+    text = (arguments == "" and text or text .. "\n" .. arguments) .. call_text(class), example = example_in(text),
   }
 end
 
