@@ -98,6 +98,38 @@ describe("numbers", function()
   end)
 end)
 
+describe("what PyTorch refuses", function()
+  it("is refused", function()
+    local F, x = nn.functional, optlua.ones { 2 }
+    fails("celu: alpha is 0", F.celu, x, 0)
+    fails("celu: alpha is 0", nn.CELU(0), x)
+    fails("hardtanh: min_val is 3, above max_val, %-3", F.hardtanh, x, 3, -3)
+    fails("softshrink: lambd is %-1, wants at least 0", F.softshrink, x, -1)
+    fails("embed_dim: expected an integer at least 1", nn.MultiheadAttention, 0, 1)
+    fails("lengths%[1%] is 2, outside", rnn.pack_padded_sequence, optlua.ones { 2, 1, 1 }, { "2" })
+    local packed, lstm = rnn.pack_sequence { optlua.ones { 3, 2 } }, nn.LSTM(2, 2)
+    fails("lengths: a PackedSequence has its own", lstm, packed, nil, { lengths = { 3 } })
+    fails("output_size%[1%]: expected an integer at least 1, got false", nn.AdaptiveAvgPool2d, { false, 2 })
+    packed.data = nil
+    fails("data of the PackedSequence: tensor expected, got nil", lstm, packed)
+  end)
+
+  it("but not NaN where it marks", function()
+    local padded = rnn.pad_sequence({ optlua.ones { 2 }, optlua.ones { 1 } }, { padding_value = 0 / 0 })
+    assert.equal(1, padded:isnan():sum():item())
+    assert.equal(3, nn.init.constant_(optlua.ones { 3 }, 0 / 0):isnan():sum():item())
+    fails("std: expected a number", nn.init.normal_, optlua.ones { 3 }, 0, 0 / 0)
+  end)
+
+  it("nor the mark before a text", function()
+    files.with_bytes("\xef\xbb\xbfabcabcabc", function(path)
+      local set = optlua.data.text(path, { context = 2, validation = 0 })
+      assert.same({ 3, 9 }, { #set.vocabulary, #set.tokens })
+      assert.equal(12, #optlua.data.text(path, { context = 2, validation = 0, level = "byte" }).tokens)
+    end)
+  end)
+end)
+
 describe("nn.Dropout", function()
   it("with inplace changes its input", function()
     local drop, x = nn.Dropout(0.5, { inplace = true }), optlua.ones { 100 }

@@ -16,7 +16,7 @@
 -- or "any"; alternatives are joined by "|". Without it the type is that of the default. Bounds
 -- (`min`, `max` inclusive; `above`, `below` exclusive), `integer` and `choices` hold for each element
 -- of a list of numbers or words; a list that is given must be as long as its default, unless the
--- default is empty.
+-- default is empty. NaN is refused unless `nan` is true.
 
 local blame = require "optlua.blame"
 local core = require "optlua.core"
@@ -33,6 +33,7 @@ local options = {}
 ---@field below number?
 ---@field integer boolean?
 ---@field choices any[]?
+---@field nan boolean? NaN is a number too
 ---@field doc string?
 
 local function is_description(entry)
@@ -184,7 +185,7 @@ end
 
 local function check_number(option, name, value)
   local whole = option.integer and math.tointeger(value)
-  if value ~= value or (option.integer and not whole) or not in_range(option, value) then
+  if (value ~= value and not option.nan) or (option.integer and not whole) or not in_range(option, value) then
     return nil, ("%s: expected %s%s, got %s"):format(name, option.integer and "an integer" or "a number",
       range_text(option), got(value))
   end
@@ -217,6 +218,9 @@ local function check_list(option, name, value)
     local kind = type(default) == "table" and type(default[1])
     if kind and kind ~= "nil" and type(element) ~= kind then
       return nil, ("%s: expected %s, got %s"):format(own, article(kind), got(element))
+    end
+    if option.integer and type(element) ~= "number" then
+      return nil, ("%s: expected an integer%s, got %s"):format(own, range_text(option), got(element))
     end
     local checked, problem = check_scalar(option, own, element)
     if problem then return nil, problem end

@@ -1,5 +1,6 @@
 /* files: the readers of data files, for lua/optlua/data. */
 #include <lauxlib.h>
+#include <string.h>
 
 #include "bind/collector.h"
 #include "bind/error.h"
@@ -58,6 +59,11 @@ static int folder_list(lua_State *L) {
   return 1;
 }
 
+/* Bytes of the mark that may stand before a text in UTF-8, and is no part of it. */
+static size_t mark_of(const char *text, size_t size) {
+  return size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 /* Makes the units of a text: its code points, or its bytes. */
 static ol_status units_of(ol_error *error, const char *text, size_t size, bool bytes,
                           ol_tensor **out) {
@@ -69,7 +75,8 @@ static ol_status units_in(ol_error *error, const char *path, bool bytes, ol_tens
   char *text;
   size_t size;
   OL_TRY(ol_gzip_read(error, path, &text, &size));
-  ol_status status = units_of(error, text, size, bytes, out);
+  const size_t skip = bytes ? 0 : mark_of(text, size);
+  ol_status status = units_of(error, text + skip, size - skip, bytes, out);
   ol_free(text);
   return status == OL_OK ? OL_OK : ol_fail_in(error, path);
 }

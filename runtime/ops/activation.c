@@ -140,7 +140,11 @@ OL_FROM_ARGUMENT(tanhshrink)
 
 OL_WITH_NUMBERS(softplus)
 OL_WITH_NUMBERS(elu)
-OL_WITH_NUMBERS(celu)
+
+static ol_status check_celu(ol_error *error, const double s[OL_SCALARS]) {
+  return s[0] != 0 ? OL_OK : ol_fail(error, OL_ARGUMENT, "celu: alpha is 0, wants another number");
+}
+OL_WITH_CHECKED_NUMBERS(celu, check_celu)
 
 static const ol_op ops[] = {
   OL_UNARY_OPS(relu, "The larger of each element and 0.", "t", OL_RESULT_SAVED, "-1, 0, 2",

@@ -15,7 +15,13 @@ OL_WITH_NUMBERS(leaky_relu)
 #define HARDTANH_SLOPE(g, x)       INSIDE(x, s[0], s[1], g, 0)
 OL_FLOATS(hardtanh_rows, 1, HARDTANH)
 OL_FLOATS(hardtanh_slope, 2, HARDTANH_SLOPE)
-OL_WITH_NUMBERS(hardtanh)
+
+static ol_status check_hardtanh(ol_error *error, const double s[OL_SCALARS]) {
+  if (!(s[0] > s[1])) return OL_OK;
+  return ol_fail(error, OL_ARGUMENT, "hardtanh: min_val is %.14g, above max_val, %.14g", s[0],
+                 s[1]);
+}
+OL_WITH_CHECKED_NUMBERS(hardtanh, check_hardtanh)
 
 #define RELU6(x)          WITHIN(x, 0, 6)
 #define RELU6_SLOPE(g, x) INSIDE(x, 0, 6, g, 0)
@@ -52,7 +58,12 @@ OL_FLOATS(hardshrink_slope, 2, SHRINK_SLOPE)
 OL_WITH_NUMBERS(hardshrink)
 OL_FLOATS(softshrink_rows, 1, SOFTSHRINK)
 OL_FLOATS(softshrink_slope, 2, SHRINK_SLOPE)
-OL_WITH_NUMBERS(softshrink)
+
+static ol_status check_softshrink(ol_error *error, const double s[OL_SCALARS]) {
+  if (!(s[0] < 0)) return OL_OK;
+  return ol_fail(error, OL_ARGUMENT, "softshrink: lambd is %.14g, wants at least 0", s[0]);
+}
+OL_WITH_CHECKED_NUMBERS(softshrink, check_softshrink)
 
 /* Ops without numbers, with samples beyond their corners at ±3 and 6. */
 #define CORNERED_OPS(n, sentence, input, output)                                                   \

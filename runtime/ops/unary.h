@@ -63,11 +63,21 @@ static inline void ol_read_numbers(const ol_op *op, const ol_value *arg, double 
 
 /* name_forward and name_backward of an op of a tensor and numbers, which are the scalars of the
  * rows name_rows of x and name_slope of (grad_out, x). */
-#define OL_WITH_NUMBERS(name)                                                                      \
+#define OL_WITH_NUMBERS(name) OL_WITH_CHECKED_NUMBERS(name, ol_any_numbers)
+
+static inline ol_status ol_any_numbers(ol_error *error, const double s[OL_SCALARS]) {
+  (void)error;
+  (void)s;
+  return OL_OK;
+}
+
+/* The same of numbers that check(error, s) passes. */
+#define OL_WITH_CHECKED_NUMBERS(name, check)                                                       \
   static ol_status name##_forward(ol_error *error, ol_call *call) {                                \
     double s[OL_SCALARS] = { 0 };                                                                  \
-    OL_TRY(ol_keep_first(error, call, true));                                                      \
     ol_read_numbers(call->op, call->arg, s);                                                       \
+    OL_TRY(check(error, s));                                                                       \
+    OL_TRY(ol_keep_first(error, call, true));                                                      \
     return ol_map_call(error, call, &name##_rows, 1, s);                                           \
   }                                                                                                \
   static ol_status name##_backward(ol_error *error, ol_back *back) {                               \

@@ -7,6 +7,7 @@ local signature = require "optlua.signature"
 local packed_attention = require("optlua.core").hidden.packed_attention
 local shape_text = require("optlua.shape").text
 
+local some = { required = true, type = "integer", min = 1 }
 local probability = { default = 0, min = 0, max = 1 }
 
 --- Checks that width is cut into heads without rest.
@@ -168,7 +169,7 @@ end
 local width_of = { required = false, type = "integer", min = 0, doc = "else embed_dim" }
 
 MultiheadAttention.signature = signature.new("nn.MultiheadAttention", {
-  { "embed_dim", module.size }, { "num_heads", module.size }, { "dropout", probability }, { "bias", true },
+  { "embed_dim", some }, { "num_heads", some }, { "dropout", probability }, { "bias", true },
   { "add_bias_kv", false }, { "add_zero_attn", false }, { "kdim", width_of }, { "vdim", width_of },
   { "batch_first", false }, { "dtype", "float32" },
 })

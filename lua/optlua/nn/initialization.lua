@@ -37,7 +37,7 @@ end
 
 -- Constants -------------------------------------------------------------------------------------------
 
-local read_constant = reader("constant_", { { "val", { required = true, type = "number" } } })
+local read_constant = reader("constant_", { { "val", { required = true, type = "number", nan = true } } })
 local read_ones, read_zeros, read_eye = reader("ones_", {}), reader("zeros_", {}), reader("eye_", {})
 
 --- Sets every element to val.

@@ -24,6 +24,8 @@ local function check_tensor(what, name, value)
   if not optlua.is_tensor(value) then blame(("%s: %s: tensor expected, got %s"):format(what, name, type(value))) end
 end
 
+local any_number = { default = 0, nan = true } -- NaN marks what is missing
+
 local function int64(list) return optlua.tensor(list, { dtype = "int64" }) end
 
 --- Whole numbers, from a tensor or a list.
@@ -35,7 +37,7 @@ local function numbers(what, value, batch, steps)
   end
   local whole = {}
   for b, length in ipairs(list) do
-    whole[b] = math.tointeger(length)
+    whole[b] = type(length) == "number" and math.tointeger(length)
     if not whole[b] or whole[b] < 1 or whole[b] > steps then
       blame(("%s: lengths[%d] is %s, outside 1 … %d"):format(what, b, tostring(length), steps))
     end
@@ -49,7 +51,7 @@ end
 ---@return optlua.Tensor
 function packing.pad_sequence(sequences, opts)
   opts = options.check("pad_sequence", opts, {
-    batch_first = false, padding_value = 0, padding_side = { default = "right", choices = { "right", "left" } },
+    batch_first = false, padding_value = any_number, padding_side = { default = "right", choices = { "right", "left" } },
   })
   if type(sequences) ~= "table" or #sequences == 0 then blame "pad_sequence: a list of tensors expected" end
   local longest = 0
@@ -188,9 +190,11 @@ end
 function packing.pad_packed_sequence(sequence, opts)
   local what = "pad_packed_sequence"
   opts = options.check(what, opts, {
-    batch_first = false, padding_value = 0, total_length = { required = false, type = "integer" },
+    batch_first = false, padding_value = any_number, total_length = { required = false, type = "integer" },
   })
   if not packing.is_packed(sequence) then blame(what .. ": a PackedSequence expected") end
+  check_tensor(what, "data of the PackedSequence", sequence.data)
+  check_tensor(what, "batch_sizes of the PackedSequence", sequence.batch_sizes)
   local data, sizes = sequence.data, sequence.batch_sizes:totable()
   local order, steps = order_of(sequence, sizes[1]), #sizes
   local more = (opts.total_length or steps) - steps

@@ -135,6 +135,9 @@ local function forward(self, kind, input, state, ...)
   local what = "nn." .. self:type()
   local lengths = self.call:values(...)
   local h, c = state_of(what, kind, state)
+  if packing.is_packed(input) and lengths then
+    blame(what .. ": lengths: a PackedSequence has its own")
+  end
   if packing.is_packed(input) then return run_packed(self, what, kind, input, h, c) end
   if not optlua.is_tensor(input) then blame(("%s: tensor expected, got %s"):format(what, type(input))) end
   if input.ndim == 2 and not lengths then return run_single(self, what, kind, input, h, c) end
