@@ -367,6 +367,7 @@ describe("the userdata of a tensor", function()
   it("can be released by a finalizer while a function works on it", function()
     for _, method in ipairs { "totable", "unbind" } do
       local t = optlua.arange(90000):reshape(30000, 3)
+      collectgarbage() -- a cycle that has begun would end too early
       for _ = 1, 50 do
         setmetatable({}, { __gc = function() do local closed <close> = t; assert(closed) end end })
       end
