@@ -87,6 +87,16 @@ describe("numbers", function()
     assert.is_true(optlua.data.transforms.Normalize({ 0 }, { 1e-50 })(image):isfinite():all():item() == 1)
   end)
 
+  it("of circles that are cut come from what is left", function()
+    local x = optlua.tensor { { 1, 2, 3, 4 } }
+    assert.same({ { 2, 3, 4, 2, 3 } }, optlua.pad(x, { -1, 2 }, "circular"):totable())
+    assert.same({ { 2, 3, 1, 2, 3 } }, optlua.pad(x, { 2, -1 }, "circular"):totable())
+    fails("too much for dimension 2", optlua.pad, x, { -2, 3 }, "circular")
+    local w = optlua.ones({ 1, 4 }, { requires_grad = true })
+    optlua.pad(w, { -1, 2 }, "circular"):sum():backward()
+    assert.same({ { 0, 2, 2, 1 } }, w.grad:totable())
+  end)
+
   it("outside the support are impossible", function()
     local d = optlua.distributions
     assert.equal(-math.huge, d.Exponential(2):log_prob(-1):item())

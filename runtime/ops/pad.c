@@ -27,12 +27,18 @@ typedef struct job {
   uint64_t fill; /* the bits of the constant */
 } job;
 
+/* What negative pads leave of a dimension. */
+static int64_t kept_of(int64_t size, int64_t before, int64_t after) {
+  return size + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+}
+
 static ol_status check_pair(ol_error *error, int mode, int64_t size, int64_t before, int64_t after,
                             int dim) {
   static const char *const names[] = { "constant", "reflect", "replicate", "circular" };
   const int64_t most = before > after ? before : after;
   const bool fits = most <= 0 || (mode == CONSTANT) || (mode == REFLECT && most < size) ||
-                    (mode == REPLICATE && size > 0) || (mode == CIRCULAR && most <= size);
+                    (mode == REPLICATE && size > 0) ||
+                    (mode == CIRCULAR && most <= kept_of(size, before, after));
   if (!fits)
     return ol_fail(error, OL_ARGUMENT,
                    "pad: (%lld, %lld) is too much for dimension %d of size %lld with mode \"%s\"",
@@ -81,12 +87,14 @@ static ol_status read_shapes(ol_error *error, const ol_shape *in, const ol_value
   return OL_OK;
 }
 
-static int64_t source(int mode, int64_t i, int64_t size) {
+/* Where position i, counted from the input's first, is taken from. Of a circle that negative pads
+ * cut, `kept` elements are left. */
+static int64_t source(int mode, int64_t i, int64_t size, int64_t kept) {
   if (i >= 0 && i < size) return i;
   switch (mode) {
   case REFLECT: return i < 0 ? -i : 2 * (size - 1) - i;
   case REPLICATE: return i < 0 ? 0 : size - 1;
-  case CIRCULAR: return i < 0 ? i + size : i - size;
+  case CIRCULAR: return i < 0 ? i + kept : i - kept;
   default: return -1;
   }
 }
@@ -97,9 +105,11 @@ static ol_status make_maps(ol_error *error, int mode, job *j) {
   OL_TRY(OL_ALLOC(error, (size_t)total * sizeof *map, "positions of pad", &map));
   j->map[j->first] = map;
   for (int d = j->first; d < j->in.ndim; d++) {
+    const int64_t size = j->in.size[d];
+    const int64_t kept = kept_of(size, j->before[d], j->out.size[d] - size - j->before[d]);
     j->map[d] = map;
     for (int64_t i = 0; i < j->out.size[d]; i++)
-      map[i] = source(mode, i - j->before[d], j->in.size[d]);
+      map[i] = source(mode, i - j->before[d], size, kept);
     map += j->out.size[d];
   }
   const int last = j->in.ndim - 1;
