@@ -42,11 +42,11 @@ static inline float ol_bell_float(float t) {
   p = p * r - 0.166664626f;
   p = p * r + 0.499999892f;
   p = p * r * r - r + 1;
-  const int32_t exponent = 127 - (int32_t)n;
+  const float exponent = n < 127 ? 127 - n : 0; /* of NaN too, which p keeps */
   const union {
     int32_t bits;
     float power;
-  } scale = { .bits = (exponent > 0 ? exponent : 0) << 23 };
+  } scale = { .bits = (int32_t)exponent << 23 };
   return p * scale.power;
 }
 
