@@ -217,6 +217,14 @@ describe("a layer", function()
     assert.same({ 2 }, Own(3, 2)({ optlua.ones { 3 } }).shape)
   end)
 
+  it("whose methods are called with a dot says so", function()
+    local layer = nn.Linear(2, 2)
+    for _, name in ipairs { "eval", "train", "parameters", "state_dict", "type", "clone", "save" } do
+      fails("^tests/refusals_spec.lua:%d+: " .. name .. ": a module expected, got nothing; methods are called with a colon",
+        function() local y = layer[name]() return y end)
+    end
+  end)
+
   it("whose members were replaced or removed says so", function()
     local layer = nn.Linear(2, 2)
     layer.weight = 3

@@ -1,6 +1,7 @@
 --- guard: what a layer of the library is called with: checked before its forward pass, in one place.
 local blame = require "optlua.blame"
 local optlua = require "optlua"
+local kinds = require "optlua.nn.kind"
 local members = require "optlua.nn.members"
 
 local guard = {}
@@ -36,5 +37,28 @@ function guard.check(module, ...)
     end
   end
 end
+
+local guarded = setmetatable({}, { __mode = "k" }) -- methods that were wrapped, by what wraps them
+
+--- A method that raises, at the script's line, unless it is called with a module.
+---@param name string
+---@param method function
+---@return function
+function guard.method(name, method)
+  local function checked(self, ...)
+    if not kinds.is_module(self) then
+      blame(("%s: a module expected, got %s; methods are called with a colon: module:%s(…)"):format(name, describe(self),
+        name))
+    end
+    return method(self, ...)
+  end
+  guarded[checked] = method
+  return checked
+end
+
+--- What a function of guard.method wraps; any other function itself.
+---@param fn function
+---@return function
+function guard.inside(fn) return guarded[fn] or fn end
 
 return guard

@@ -258,6 +258,10 @@ local function class(name, parent)
   })
 end
 
+for name, method in pairs(Module) do
+  if type(method) == "function" then Module[name] = guard.method(name, method) end
+end
+
 Module.name = "Module"
 kinds.declare_class(Module)
 
