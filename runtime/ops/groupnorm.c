@@ -147,15 +147,15 @@ static ol_status check(ol_error *error, const request *r) {
   return ol_running_check(error, r->op, r->running_mean, r->running_var, r->measured);
 }
 
-/* One value has no variance: an error for single channels, as for batches. */
+/* One value has no variance: an error where each channel, or the only group, has one. */
 static ol_status check_instance(ol_error *error, const request *r) {
   char own[OL_SHAPE_TEXT];
   const ol_shape *shape = &r->x->shape;
-  if (!r->single || !r->measured || r->x->numel == 0) return OL_OK;
-  if (r->x->numel != shape->size[0] * shape->size[1]) return OL_OK;
+  const int64_t lone = r->single ? shape->size[0] * shape->size[1] : r->groups;
+  if (!r->measured || r->x->numel == 0 || r->x->numel != lone) return OL_OK;
   return ol_fail(error, OL_SHAPE,
-                 "%s: more than one value a channel is needed; an input of shape %s has one", r->op,
-                 ol_shape_text(shape, own));
+                 "%s: more than one value a %s is needed; an input of shape %s has one", r->op,
+                 r->single ? "channel" : "group", ol_shape_text(shape, own));
 }
 
 static job make_job(const request *r, const ol_dense *a, ol_tensor *statistics) {

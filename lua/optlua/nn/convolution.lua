@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local module = require "optlua.nn.module"
+local options = require "optlua.options"
 local window = require "optlua.nn.window"
 local signature = require "optlua.signature"
 
@@ -127,6 +128,8 @@ end
 --- The output_padding that gives a result of these sizes.
 local function padding_for(self, x, sizes)
   local spatial = #self.kernel_size
+  sizes = options.argument("nn." .. self:type(), "output_size", sizes,
+    { required = true, type = "integer|list", integer = true, min = 1 })
   if type(sizes) == "table" and #sizes > spatial then sizes = { table.unpack(sizes, #sizes - spatial + 1) } end
   local result, wanted = {}, window.each(self:type(), "output_size", sizes, spatial)
   for d = 1, spatial do
