@@ -34,7 +34,11 @@ static inline double ol_erf_float(double given) {
  * minimax polynomial. */
 static inline float ol_bell_float(float t) {
   const float h = t + 0x1.8p15f - 0x1.8p15f, square = 0.5f * h * h;
-  const float n = square * 1.44269504f + 0x1.8p23f - 0x1.8p23f;
+  const union {
+    float number;
+    int32_t bits;
+  } whole = { square * 1.44269504f + 0x1.8p23f }; /* whose last bits are those of n */
+  const float n = whole.number - 0x1.8p23f;
   const float r = square - n * 0x1.62e4p-1f - n * 1.42860682e-6f + 0.5f * (t - h) * (t + h);
   float p = 0.00138012558f;
   p = p * r - 0.00837517228f;
@@ -42,11 +46,11 @@ static inline float ol_bell_float(float t) {
   p = p * r - 0.166664626f;
   p = p * r + 0.499999892f;
   p = p * r * r - r + 1;
-  const float exponent = n < 127 ? 127 - n : 0; /* of NaN too, which p keeps */
+  const int32_t exponent = 127 - (whole.bits - 0x4b400000); /* anything for NaN, which p keeps */
   const union {
-    int32_t bits;
+    uint32_t bits;
     float power;
-  } scale = { .bits = (int32_t)exponent << 23 };
+  } scale = { .bits = (uint32_t)(exponent > 0 ? exponent : 0) << 23 };
   return p * scale.power;
 }
 
