@@ -129,6 +129,21 @@ describe("what PyTorch refuses", function()
     fails("data of the PackedSequence: tensor expected, got nil", lstm, packed)
   end)
 
+  it("and so are logits that are none, and what is no vocabulary", function()
+    local generate, v = optlua.data.generate, optlua.data.vocabulary "abc"
+    local Fixed = nn.class "Fixed"
+    function Fixed:forward(ids) return optlua.tensor(self.logits):expand(1, ids.shape[2], 3) end
+    local model = Fixed()
+    model.logits = { 1, 3, 2 }
+    assert.equal("abbb", generate(model, v, { prompt = "a", tokens = 3, temperature = 1e-320 }))
+    model.logits = { 1, 0 / 0, 2 }
+    fails("^tests/refusals_spec.lua:%d+: data.generate: the greatest of the model's logits is NaN",
+      function() local text = generate(model, v, { prompt = "a" }) return text end)
+    local odd = { encode = function() return 3 end, decode = function() return "" end }
+    fails("vocabulary: its encode gives a number", generate, model, odd, { prompt = "a" })
+    fails("context: expected an integer at least 1 and at most", optlua.data.text, "x", { context = math.maxinteger })
+  end)
+
   it("but not NaN where it marks", function()
     local padded = rnn.pad_sequence({ optlua.ones { 2 }, optlua.ones { 1 } }, { padding_value = 0 / 0 })
     assert.equal(1, padded:isnan():sum():item())

@@ -27,8 +27,12 @@ end
 
 --- One token, drawn by the logits (V) of all.
 local function draw(logits, opts)
+  local greatest = logits:max():item()
+  if greatest ~= greatest or math.abs(greatest) == math.huge then
+    blame("data.generate: the greatest of the model's logits is " .. (greatest ~= greatest and "NaN" or greatest))
+  end
   if opts.temperature == 0 then return logits:argmax():item() end
-  logits = logits:to "float64" / opts.temperature
+  logits = (logits:to "float64" - greatest) / opts.temperature
   if opts.top_k then logits = keep_top_k(logits, opts.top_k) end
   if opts.top_p then logits = keep_top_p(logits, opts.top_p) end
   return logits:softmax(1):multinomial(1):item()
@@ -105,6 +109,9 @@ local function generate(model, vocabulary, opts)
     blame(("data.generate: vocabulary: one of data.vocabulary expected, got %s"):format(type(vocabulary)))
   end
   local ids = vocabulary:encode(opts.prompt)
+  if not optlua.is_tensor(ids) then
+    blame("data.generate: vocabulary: its encode gives a " .. type(ids) .. "; a tensor of token ids expected")
+  end
   if #ids == 0 then blame "data.generate: prompt: at least one character expected" end
   if opts.seed then return with_seed(opts.seed, evaluating, model, continue, model, vocabulary, ids, opts) end
   return evaluating(model, continue, model, vocabulary, ids, opts)

@@ -45,7 +45,7 @@ local function check_length(what, n, context)
 end
 
 local schema = {
-  context = { required = true, type = "integer", min = 1 },
+  context = { required = true, type = "integer", min = 1, max = 1 << 53 },
   validation = { default = 0.1, min = 0, below = 1 },
   level = { default = "char", choices = { "char", "byte" } },
   stride = { default = 1, min = 1, integer = true },

@@ -6,7 +6,7 @@ local dataset = require "optlua.data.dataset"
 local windows = require "optlua.data.windows"
 
 local schema = {
-  context = { required = true, type = "integer", min = 1 },
+  context = { required = true, type = "integer", min = 1, max = 1 << 53 },
   stride = { required = false, type = "integer", min = 1 },
   format = { required = false, choices = { "llmc", "nanogpt" } },
   dtype = { required = false, choices = { "uint16", "uint32" } },
