@@ -2,6 +2,7 @@
 -- return or raise a message; nothing may crash, and nothing be left behind.
 local optlua = require "optlua"
 local core = require "optlua.core"
+local samples = require "samples"
 
 -- Numbers of our own, so that a failure can be repeated.
 local state = tonumber(os.getenv "TORTURE_SEED") or 12345
@@ -49,17 +50,39 @@ local makers = {
   function() return optlua.zeros(1, 1, 1, 1, 1, 1, 1, 1) end,
 }
 
--- These change the process, or touch files.
-local apart = {
-  set_num_threads = true, fail_allocations = true, poison_memory = true, npy_save = true, npy_load = true, png_write = true, safetensors_write = true,
-  set_library = true, make_folder = true, write_file = true, exchange = true, lock = true,
+-- These change the process.
+local apart = { set_num_threads = true, fail_allocations = true, poison_memory = true, limit_memory = true, set_library = true }
+
+-- These write files or folders, or hold them: they get names in a scratch folder, so that nothing else is touched.
+local on_files = {
+  npy_save = true, npy_load = true, png_write = true, safetensors_write = true, make_folder = true, write_file = true,
+  exchange = true, lock = true, events_create = true, sync = true, folder_list = true, checksum = true,
 }
+
+local scratch = os.tmpname()
+os.remove(scratch)
+core.hidden.make_folder(scratch)
+
+--- A name in the scratch folder: a file, a folder, nothing, what cannot be, or nonsense behind it.
+local function path()
+  local names = { "a", "b", "a/b", "", "/", "/.", "c/d", "x.npy", "x.png", ("n"):rep(300), "nul\0byte", "a\n" }
+  return scratch .. "/" .. names[random(#names)]
+end
+
+--- Arguments of one call. Of functions on files, none may name anything but the scratch folder.
+local function arguments(name)
+  local count, given = random(5) - 1, {}
+  for i = 1, count do
+    given[i] = makers[random(#makers)]()
+    if on_files[name] and (type(given[i]) == "string" or random(2) == 1 and i < 3) then given[i] = path() end
+  end
+  return count, given
+end
 
 local function torment(name, fn, rounds, first)
   if apart[name] then return end
-  for _ = 1, rounds do
-    local count, given = random(5) - 1, {}
-    for i = 1, count do given[i] = makers[random(#makers)]() end
+  for _ = 1, on_files[name] and 3 * rounds or rounds do
+    local count, given = arguments(name)
     if first then
       count = count + 1
       table.insert(given, 1, first())
@@ -69,6 +92,82 @@ local function torment(name, fn, rounds, first)
   end
   optlua.set_printoptions { profile = "default" }
 end
+
+-- Numbers that are legal for many arguments and weigh much, or nothing.
+local weighty = { 0, 1, -1, 2, 3, 5, 64, 1000, 1 << 15, (1 << 28) - 2, (1 << 29) - 1, (1 << 30) - 2, (1 << 31) - 1, 1 << 33,
+  1 << 62, math.maxinteger, math.mininteger }
+
+--- A tensor like another, with one dimension of size 0, 1 or 2, of any stride.
+local function resized(tensor)
+  local shape, d = tensor.shape, random(math.max(1, tensor.ndim))
+  if #shape == 0 then return optlua.zeros(random(3) - 1) end
+  shape[d] = random(3) - 1
+  return optlua.ones(shape, { dtype = tensor.dtype, requires_grad = tensor.requires_grad })
+end
+
+--- Changes some values of a table of arguments: numbers become weighty ones, or lists of two of them;
+--- tensors lose a dimension's elements; texts become others.
+local function spoil(given, within)
+  local keys = {}
+  for key in pairs(given) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for _ = 1, random(3) do
+    local key = keys[random(math.max(1, #keys))]
+    local value = given[key]
+    if math.type(value) == "integer" then
+      local function number() return weighty[random(#weighty)] end
+      given[key] = (within or random(2) == 1) and number() or { number(), number() }
+    elseif type(value) == "number" then
+      given[key] = ({ 0, 1, -1, 0.5, 1e-300, 1e300, 1 / 0, 0 / 0 })[random(8)]
+    elseif optlua.is_tensor(value) then
+      if random(2) == 1 then given[key] = resized(value) end
+    elseif type(value) == "table" and not within then
+      spoil(value, #value > 0)
+    elseif type(value) == "boolean" then
+      given[key] = not value
+    end
+  end
+end
+
+--- Names the optional arguments of an op that a sample leaves out.
+local function with_options(op, given)
+  local last = given[#given]
+  if type(last) ~= "table" or optlua.is_tensor(last) or #last > 0 then
+    last = {}
+    given[#given + 1] = last
+  end
+  for p = #given, #op.params do
+    local param = op.params[p]
+    if (param.kind == "data" or param.kind == "sizes" or param.kind == "dims") and random(2) == 1 then
+      last[param.name] = param.kind == "data" and 1 or { 1, 1 }
+    end
+  end
+end
+
+
+--- Calls an op, forward and backward, with a sample that is nearly as it should be.
+local function nearly(op, given)
+  with_options(op, given)
+  spoil(given)
+  local ok, message = pcall(function()
+    local outputs = samples.call(op, given)
+    for _, output in ipairs(samples.tensors(outputs)) do
+      if output:numel() > 1 << 16 then return end -- a view that repeats few elements
+    end
+    samples.backward(outputs)
+  end)
+  if not ok then assert.are.equal("string", type(message), op.name) end
+end
+
+--- The names in a folder, to see that nothing is added.
+local function listing(folder)
+  local names = {}
+  for _, entry in ipairs(core.hidden.folder_list(folder)) do names[#names + 1] = entry.name end
+  table.sort(names)
+  return names
+end
+
+local before_files = listing "."
 
 local function tensor_maker() return makers[20 + random(#makers - 20)]() end
 
@@ -113,6 +212,25 @@ describe("nonsense", function()
       w:register_hook(function() return makers[random(#makers)]() end)
       pcall(function() (w * 2):sum():backward() end)
     end
+  end)
+
+  it("that is nearly sense is survived by all ops", function()
+    core.hidden.limit_memory(1 << 24)
+    for _, family in ipairs(core.registry()) do
+      for _, op in ipairs(family.ops) do
+        if op.samples then
+          for _ = 1, 4 do
+            for _, given in ipairs(samples.of(op, "float32")) do nearly(op, given) end
+          end
+        end
+      end
+    end
+    core.hidden.limit_memory(0)
+  end)
+
+  it("of files stays in its folder", function()
+    assert.same(before_files, listing "." )
+    os.execute(("rm -r '%s'"):format(scratch))
   end)
 
   it("leaves nothing behind", function()

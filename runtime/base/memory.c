@@ -87,6 +87,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int64_t live_bytes, live_blocks, total_bytes, total_blocks;
 static _Atomic int64_t failing = -1; /* allocations until the first that fails; -1: never */
 static _Atomic bool failing_on;      /* whether later ones fail too */
+static _Atomic size_t most = SIZE_MAX; /* bytes of one allocation */
 static _Atomic bool poisons;         /* whether blocks are filled with what nobody wants to read */
 
 static bool must_fail(void) {
@@ -189,6 +190,7 @@ static size_t stagger(thread *self, size_t size) {
 
 static void *allocate(size_t size, bool zero) {
   if (size > (size_t)PTRDIFF_MAX - EXTRA - PAGE || must_fail()) return NULL;
+  if (size > atomic_load_explicit(&most, memory_order_relaxed)) return NULL;
   thread *self = this_thread();
   char *base = take(self, whole(size), zero);
   if (!base) return NULL;
@@ -249,3 +251,5 @@ int64_t ol_memory_fail_after(int64_t allocations, bool persistent) {
 }
 
 void ol_memory_poison(bool on) { poisons = on; }
+
+void ol_memory_limit(size_t bytes) { most = bytes ? bytes : SIZE_MAX; }

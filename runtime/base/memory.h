@@ -63,4 +63,7 @@ int64_t ol_memory_fail_after(int64_t count, bool persistent);
  * integers, so that what is read before it is written shows. */
 void ol_memory_poison(bool on);
 
+/* For tests: fails every allocation of more than so many bytes; 0: none for its size. */
+void ol_memory_limit(size_t bytes);
+
 #endif

@@ -94,6 +94,12 @@ static int poison_memory(lua_State *L) {
   return 0;
 }
 
+/* limit_memory(bytes): for tests: larger allocations fail; 0: none for its size. */
+static int limit_memory(lua_State *L) {
+  ol_memory_limit((size_t)luaL_checkinteger(L, 1));
+  return 0;
+}
+
 const ol_natives ol_host_natives = {
   .name = "host",
   .list = (const ol_native[]){ OL_HIDDEN("permutation", permutation),
@@ -111,5 +117,6 @@ const ol_natives ol_host_natives = {
                                OL_HIDDEN("dtypes", dtypes),
                                OL_HIDDEN("fail_allocations", fail_allocations),
                                OL_HIDDEN("poison_memory", poison_memory),
+                               OL_HIDDEN("limit_memory", limit_memory),
                                { .call = NULL } },
 };
