@@ -85,10 +85,10 @@ static pthread_key_t threads;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static _Atomic int64_t live_bytes, live_blocks, total_bytes, total_blocks;
-static _Atomic int64_t failing = -1; /* allocations until the first that fails; -1: never */
-static _Atomic bool failing_on;      /* whether later ones fail too */
+static _Atomic int64_t failing = -1;   /* allocations until the first that fails; -1: never */
+static _Atomic bool failing_on;        /* whether later ones fail too */
 static _Atomic size_t most = SIZE_MAX; /* bytes of one allocation */
-static _Atomic bool poisons;         /* whether blocks are filled with what nobody wants to read */
+static _Atomic bool poisons; /* whether blocks are filled with what nobody wants to read */
 
 static bool must_fail(void) {
   if (atomic_load_explicit(&failing, memory_order_relaxed) < 0) return false;
