@@ -97,6 +97,16 @@ describe("numbers", function()
     assert.same({ { 0, 2, 2, 1 } }, w.grad:totable())
   end)
 
+  it("at a border that is cut off are repeated all the same", function()
+    local x = optlua.tensor({ { { 5 } } }, { requires_grad = true })
+    assert.same({ { { 5, 5 } } }, optlua.pad(x, { -3, 4 }, "replicate"):totable())
+    assert.same({ { { 5, 5 } } }, optlua.pad(x, { 4, -3 }, "replicate"):totable())
+    optlua.pad(x, { -3, 4 }, "replicate"):sum():backward()
+    assert.equal(2, x.grad:item())
+    fails("cuts off more than dimension 3", optlua.pad, x, { -3, 1 }, "replicate")
+    fails("cuts off more than dimension 3", optlua.pad, x, { -3, 4 })
+  end)
+
   it("outside the support are impossible", function()
     local d = optlua.distributions
     assert.equal(-math.huge, d.Exponential(2):log_prob(-1):item())

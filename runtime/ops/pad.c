@@ -43,7 +43,8 @@ static ol_status check_pair(ol_error *error, int mode, int64_t size, int64_t bef
     return ol_fail(error, OL_ARGUMENT,
                    "pad: (%lld, %lld) is too much for dimension %d of size %lld with mode \"%s\"",
                    (long long)before, (long long)after, dim + 1, (long long)size, names[mode]);
-  if (before < -size || after < -size || size + before + after < 0)
+  const bool past = mode != REPLICATE && (before < -size || after < -size);
+  if (past || size + before + after < 0)
     return ol_fail(error, OL_ARGUMENT,
                    "pad: (%lld, %lld) cuts off more than dimension %d of size %lld",
                    (long long)before, (long long)after, dim + 1, (long long)size);
