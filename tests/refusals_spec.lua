@@ -45,7 +45,7 @@ describe("sizes", function()
 
   it("of sequences cost memory only where they are real", function()
     local packed = rnn.pack_sequence { optlua.ones { 3, 2 }, optlua.ones { 2, 2 } }
-    fails("out of memory", rnn.pad_packed_sequence, packed, { total_length = 1 << 40 })
+    fails("too large", rnn.pad_packed_sequence, packed, { total_length = 1 << 60 })
     for _, batch_first in ipairs { false, true } do
       local padded = rnn.pad_packed_sequence(packed, { total_length = 5, padding_value = 7, batch_first = batch_first })
       if not batch_first then padded = padded:transpose(1, 2) end
