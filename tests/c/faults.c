@@ -91,7 +91,7 @@ EXPORT int fflush(FILE *stream) {
 
 EXPORT int fclose(FILE *stream) {
   REAL(int, fclose, FILE *);
-  int file = stream ? fileno(stream) : -1;
+  int file = fileno(stream);
   bool failing = is_ours(file) && fails("fclose", EIO);
   note("", file);
   int result = real(stream);
