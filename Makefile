@@ -29,7 +29,7 @@ GENERATED := $(BUILD)/gen
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -Werror
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed) # it may decline to vectorise
-FLAGS := -std=gnu11 $(WARNINGS) -Iruntime -I$(GENERATED) -fPIC -fvisibility=hidden \
+FLAGS := -std=gnu11 $(WARNINGS) -Iruntime -fPIC -fvisibility=hidden \
   -ffp-contract=off -fno-math-errno -fno-trapping-math
 MODE := $(if $(filter 1,$(OPENMP)),-fopenmp)
 ifdef SANITIZE
@@ -110,7 +110,7 @@ test-asan-quick: ## the C tests and some of the specs under them
 
 lint: layers $(MESSAGES) ## warnings of two compilers, luacheck, clang-format, shell syntax, layers
 	scripts/setup lint
-	FLAGS='$(FLAGS) $(LUA_CFLAGS) $(BLAS_CFLAGS)' scripts/dev/lint.sh
+	FLAGS='$(FLAGS) -I$(GENERATED) $(LUA_CFLAGS) $(BLAS_CFLAGS)' scripts/dev/lint.sh
 
 layers: setup ## proves that each file includes only its own floor and lower ones
 	lua5.4 scripts/dev/layers.lua
@@ -144,6 +144,7 @@ $(BUILD)/flags: FORCE
 # Two floors see Lua's headers, one file those of BLAS.
 $(BIND) $(MAIN): private FLAGS += $(LUA_CFLAGS)
 $(BUILD)/obj/tensor/blas.o: private FLAGS += $(BLAS_CFLAGS)
+$(BUILD)/obj/io/events.o $(BUILD)/obj/io/event.pb-c.o: private FLAGS += -I$(GENERATED)
 
 # The messages of event files are C that protobuf-c writes.
 $(GENERATED)/%.pb-c.c $(GENERATED)/%.pb-c.h &: runtime/%.proto $(AFTER_SETUP)

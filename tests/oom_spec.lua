@@ -132,7 +132,12 @@ describe("a limit of the address space", function()
     for _, kilobytes in ipairs { 1000000, 2000000 } do
       for _, threads in ipairs { 1, 4 } do
         local result = run(kilobytes, threads, "optlua greedy.lua")
-        assert.equal("an error, and on\n", result.out, ("%d kB, %d threads: %d %s"):format(kilobytes, threads, result.code, result.err))
+        local what = ("%d kB, %d threads: %d %s"):format(kilobytes, threads, result.code, result.err)
+        if result.err:find "OpenBLAS: malloc failed" then -- newer ones end the process themselves
+          assert.equal(1, result.code, what)
+        else
+          assert.equal("an error, and on\n", result.out, what)
+        end
       end
     end
   end)

@@ -22,6 +22,9 @@ local large = {
   expand = "{ { t(1, 300), { 300, 300 } }, { t(300, 1), { 300, 300 } } }",
 }
 
+-- Ops whose large products BLAS divides among threads of its own: its bits are its affair, and differ from version to version.
+local by_blas = { addmm = true, linear = true, matmul = true, mm = true, scaled_dot_product_attention = true }
+
 --- The words of samples, with all sizes times `factor`.
 local function words_of(factor)
   local own = {}
@@ -138,7 +141,7 @@ describe("on any number of threads", function()
   after_each(function() optlua.set_num_threads(before) end)
   for _, family in ipairs(core.registry()) do
     for _, op in ipairs(family.ops) do
-      if op.differentiable and not op.random and not op.native then
+      if op.differentiable and not op.random and not op.native and not by_blas[op.name] then
         it(op.name .. " gives the same bits", function()
           assert.is_true(check(op) > 0, "no sample can be multiplied; name a large one or a reason")
         end)
