@@ -112,3 +112,35 @@ describe("linear", function()
     fails("linear: weight has shape (4), wants 2 dimensions", function() return optlua.linear(ones(3, 4), ones(4)) end)
   end)
 end)
+
+describe("a large matrix times a vector", function()
+  local function near(got, want)
+    assert.same({ table.unpack(want.shape) }, { table.unpack(got.shape) })
+    local gap = (got - want):abs():max():item() / want:abs():max():item()
+    assert.is_true(gap <= 1e-12, gap)
+  end
+
+  for name, lay in pairs {
+    ["by rows"] = function(a) return a end,
+    ["by columns"] = function(a) return a:t():contiguous():t() end,
+  } do
+    it("is the sum of products, from either side, for strided vectors too; " .. name, function()
+      local function random(...) return optlua.randn({ ... }, { dtype = "float64" }) end
+      local a, x, y = lay(random(600, 700)), random(700), random(600)
+      near(a:matmul(x), (a * x):sum(2))
+      near(y:matmul(a), (a * y:unsqueeze(2)):sum(1))
+      local strided = random(700, 3):select(2, 2)
+      near(a:matmul(strided), (a * strided):sum(2))
+      near(a:matmul(x:unsqueeze(2)), (a * x):sum(2):unsqueeze(2))
+      near(optlua.addmm(optlua.ones({ 600, 1 }, { dtype = "float64" }), a, x:unsqueeze(2)), ((a * x):sum(2) + 1):unsqueeze(2))
+    end)
+  end
+
+  it("does not read what lay in the memory of the result", function()
+    local hidden = require("optlua.core").hidden
+    hidden.poison_memory(true)
+    local product = optlua.ones(600, 600):matmul(optlua.ones(600))
+    hidden.poison_memory(false)
+    assert.is_true(product:eq(600):all():item() == 1)
+  end)
+end)

@@ -79,6 +79,36 @@ static int leading(int64_t rows, int64_t cols, ol_matrix matrix, bool trans) {
   return (int)(stride > 0 ? stride : 1);
 }
 
+/* A matrix times a vector of so many elements together is a product of its own in BLAS, from memory
+ * up to three times as fast. */
+#define LARGE_FOR_A_VECTOR (1 << 18)
+
+#define GEMV(cblas, type)                                                                          \
+  for (int64_t i = 0; beta == 0 && i < results; i++) ((type *)y)[i * incy] = 0;                    \
+  cblas(CblasRowMajor, turned ? CblasTrans : CblasNoTrans, stored, across, (type)alpha, a.data,    \
+        lda, x, incx, (type)beta, y, incy)
+
+/* y = alpha * a (m,k) * x + beta * y; what y held is not read where beta is 0. */
+static void multiply_vector(ol_dtype dtype, int64_t m, int64_t k, double alpha, ol_matrix a,
+                            const void *x, int64_t step, double beta, void *y, int64_t stride) {
+  bool turned = !by_rows(m, k, a.row, a.col);
+  int lda = leading(m, k, a, turned), stored = (int)(turned ? k : m),
+      across = (int)(turned ? m : k);
+  int incx = (int)step, incy = (int)stride;
+  int64_t results = m;
+  if (dtype == OL_F32) {
+    GEMV(cblas_sgemv, float);
+  } else {
+    GEMV(cblas_dgemv, double);
+  }
+}
+
+/* Whether a product is one of a large matrix (m,k) and a vector whose elements are `step` apart. */
+static bool is_large_by_vector(int64_t others, int64_t m, int64_t k, int64_t step, int64_t stride) {
+  return others == 1 && m > 1 && k > 1 && m * k >= LARGE_FOR_A_VECTOR && step > 0 && stride > 0 &&
+         step <= INT_MAX && stride <= INT_MAX;
+}
+
 #define GEMM(cblas, type)                                                                          \
   cblas(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m,     \
         (int)n, (int)k, (type)alpha, a.data, lda, b.data, ldb, (type)beta, c.data, ldc)
@@ -86,6 +116,15 @@ static int leading(int64_t rows, int64_t cols, ol_matrix matrix, bool trans) {
 void ol_blas_gemm(ol_dtype dtype, int64_t m, int64_t n, int64_t k, double alpha, ol_matrix a,
                   ol_matrix b, double beta, ol_matrix c) {
   if (m == 0 || n == 0) return;
+  if (is_large_by_vector(n, m, k, b.row, c.row)) {
+    multiply_vector(dtype, m, k, alpha, a, b.data, b.row, beta, c.data, c.row);
+    return;
+  }
+  if (is_large_by_vector(m, n, k, a.col, c.col)) {
+    const ol_matrix turned = { b.data, b.col, b.row };
+    multiply_vector(dtype, n, k, alpha, turned, a.data, a.col, beta, c.data, c.col);
+    return;
+  }
   bool ta = !by_rows(m, k, a.row, a.col), tb = !by_rows(k, n, b.row, b.col);
   int lda = leading(m, k, a, ta), ldb = leading(k, n, b, tb), ldc = leading(m, n, c, false);
   if (dtype == OL_F32)
