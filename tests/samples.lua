@@ -71,26 +71,27 @@ local function words(dtype)
   }
 end
 
---- The argument lists of an op, with fresh tensors of dtype. Tensors become leaves (strided as the words
---- made them), so that gradients are those of the arguments themselves.
+--- Arguments whose tensors are leaves, strided as they were, so that gradients are those of the arguments
+--- themselves.
+function samples.leaves(value)
+  if type(value) == "table" then
+    local copy = {}
+    for key, item in pairs(value) do copy[key] = samples.leaves(item) end
+    return copy
+  end
+  if not optlua.is_tensor(value) then return value end
+  local leaf = value:detach()
+  leaf.requires_grad = value.requires_grad
+  return leaf
+end
+
+--- The argument lists of an op, with fresh tensors of dtype, which are leaves.
 ---@param op table a descriptor of the registry
 ---@param dtype "float32"|"float64"
 ---@return any[][]
 function samples.of(op, dtype)
   local chunk = assert(load("return " .. op.samples, "=samples of " .. op.name, "t", words(dtype)))
-  local lists = chunk()
-  local function own(value)
-    if type(value) == "table" then
-      local copy = {}
-      for key, item in pairs(value) do copy[key] = own(item) end
-      return copy
-    end
-    if not optlua.is_tensor(value) then return value end
-    local leaf = value:detach()
-    leaf.requires_grad = value.requires_grad
-    return leaf
-  end
-  return own(lists)
+  return samples.leaves(chunk())
 end
 
 --- All tensors among some arguments, in order, lists and named options (sorted) included.

@@ -91,18 +91,6 @@ local function calls_of(op, factor)
   return lists
 end
 
-local function plain(value)
-  if type(value) == "table" then
-    local copy = {}
-    for key, item in pairs(value) do copy[key] = plain(item) end
-    return copy
-  end
-  if not optlua.is_tensor(value) then return value end
-  local leaf = value:detach()
-  leaf.requires_grad = value.requires_grad
-  return leaf
-end
-
 local function same(a, b)
   if optlua.equal(a, b) then return true end
   local holes = a:isnan() -- NaN is not equal to itself
@@ -111,7 +99,7 @@ end
 
 --- Compares one call; false where it cannot be made or nothing flows.
 local function compare(op, arguments, key)
-  arguments = plain(arguments)
+  arguments = samples.leaves(arguments)
   local size = 0
   for _, tensor in ipairs(samples.tensors(arguments)) do size = math.max(size, tensor:numel()) end
   if size < LEAST and not large[op.name] then return false end

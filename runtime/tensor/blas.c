@@ -84,18 +84,16 @@ static int leading(int64_t rows, int64_t cols, ol_matrix matrix, bool trans) {
 #define LARGE_FOR_A_VECTOR (1 << 18)
 
 #define GEMV(cblas, type)                                                                          \
-  for (int64_t i = 0; beta == 0 && i < results; i++) ((type *)y)[i * incy] = 0;                    \
-  cblas(CblasRowMajor, turned ? CblasTrans : CblasNoTrans, stored, across, (type)alpha, a.data,    \
-        lda, x, incx, (type)beta, y, incy)
+  for (int64_t i = 0; beta == 0 && i < m; i++) ((type *)y)[i * incy] = 0;                          \
+  cblas(CblasRowMajor, turned ? CblasTrans : CblasNoTrans, rows, cols, (type)alpha, a.data, lda,   \
+        x, incx, (type)beta, y, incy)
 
 /* y = alpha * a (m,k) * x + beta * y; what y held is not read where beta is 0. */
 static void multiply_vector(ol_dtype dtype, int64_t m, int64_t k, double alpha, ol_matrix a,
                             const void *x, int64_t step, double beta, void *y, int64_t stride) {
   bool turned = !by_rows(m, k, a.row, a.col);
-  int lda = leading(m, k, a, turned), stored = (int)(turned ? k : m),
-      across = (int)(turned ? m : k);
+  int rows = (int)(turned ? k : m), cols = (int)(turned ? m : k), lda = leading(m, k, a, turned);
   int incx = (int)step, incy = (int)stride;
-  int64_t results = m;
   if (dtype == OL_F32) {
     GEMV(cblas_sgemv, float);
   } else {
