@@ -1,5 +1,5 @@
--- The rules against recorded numbers: PyTorch's optimizers on the same gradients (golden/optim.txt), and
--- the formulas of the papers written out in plain Lua.
+-- The rules against recorded numbers: PyTorch's optimizers on the same gradients (golden/optim.txt, and
+-- golden/sparse.txt for those with sparse ones), and the formulas of the papers written out in plain Lua.
 local optlua = require "optlua"
 local optim = optlua.optim
 
@@ -12,8 +12,8 @@ local function numbers(line)
   return list
 end
 
-local function read_golden()
-  local next_line = io.lines(os.getenv "ROOT" .. "/tests/golden/optim.txt")
+local function read_golden(name)
+  local next_line = io.lines(os.getenv "ROOT" .. "/tests/golden/" .. name)
   local golden = { version = next_line(), shapes = {}, steps = {}, cases = {} }
   for word in next_line():gmatch "%S+" do
     local shape = {}
@@ -76,14 +76,15 @@ local function worst(got, want)
   return difference / largest
 end
 
-local golden = read_golden()
+local golden = read_golden "optim.txt"
 
-describe("golden numbers of " .. golden.version, function()
-  for _, case in ipairs(golden.cases) do
+-- A test for each case of a file and each dtype.
+local function compare(recorded)
+  for _, case in ipairs(recorded.cases) do
     for _, dtype in ipairs { "float32", "float64" } do
       it(("%s %s, %s"):format(case.class, case.text, dtype), function()
         local checked = 0
-        run(golden, optim[case.class], case.options, dtype, function(t, values)
+        run(recorded, optim[case.class], case.options, dtype, function(t, values)
           for i, seen in ipairs(SEEN) do
             if t == seen then
               local error = worst(values, case.seen[dtype][i])
@@ -96,6 +97,11 @@ describe("golden numbers of " .. golden.version, function()
       end)
     end
   end
+end
+
+describe("golden numbers of " .. golden.version, function()
+  compare(golden)
+  compare(read_golden "sparse.txt")
 end)
 
 -- Lion as in the paper, one number at a time.

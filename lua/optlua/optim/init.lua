@@ -38,6 +38,7 @@ local wrapper = require "optlua.optim.wrapper"
 ---@field RMSprop optlua.optim.Class
 ---@field Rprop optlua.optim.Class
 ---@field SGD optlua.optim.Class
+---@field SparseAdam optlua.optim.Class
 ---@field sqrt fun(x: optlua.Operand): optlua.Operand
 ---@field rsqrt fun(x: optlua.Operand): optlua.Operand 1 / sqrt(x)
 ---@field abs fun(x: optlua.Operand): optlua.Operand
