@@ -34,10 +34,13 @@ local wrapper = require "optlua.optim.wrapper"
 ---@field Lion optlua.optim.Class
 ---@field Muon optlua.optim.Class
 ---@field NAdam optlua.optim.Class
+---@field Prodigy optlua.optim.Class
 ---@field RAdam optlua.optim.Class
 ---@field RMSprop optlua.optim.Class
 ---@field Rprop optlua.optim.Class
 ---@field SGD optlua.optim.Class
+---@field ScheduleFreeAdamW optlua.optim.Class
+---@field ScheduleFreeSGD optlua.optim.Class
 ---@field SparseAdam optlua.optim.Class
 ---@field sqrt fun(x: optlua.Operand): optlua.Operand
 ---@field rsqrt fun(x: optlua.Operand): optlua.Operand 1 / sqrt(x)
