@@ -64,7 +64,7 @@ describe("the documentation", function()
 
   it("explains parts of the library, specs and every kind of schedules", function()
     for name, pattern in pairs {
-      optim = "^optlua.optim\n\n  Optimizers, which are rules.*container define", ["optlua.nn"] = "BatchNorm1d.*Linear",
+      optim = "^optlua.optim\n\n  Optimizers, which are rules.*container%s+define", ["optlua.nn"] = "BatchNorm1d.*Linear",
       schedule = "^optlua.schedule\n.*pure function.*warmup_stable_decay", losses = "cross_entropy", testing = "loss_falls",
       ["optim.groups"] = "layerwise_decay", checkpoint = "^optlua.checkpoint\n.*plain loop.*latest list load", state = "^state\n.*\n +training_steps: ",
       optimizers = "^config.optimizers\n.*configure_optimizers", lr_schedulers = "^config.lr_schedulers\n", ["checkpoint.save"] = "model%?: nn.Module",
