@@ -141,27 +141,160 @@ describe("what a scheduler, a loader or the generator refuses", function()
   end)
 end)
 
-describe("the state of an optimizer", function()
-  it("can be changed by names on its way in", function()
-    local old = nn.Sequential { nn.Linear(2, 2) }
-    local given = { model = old, optimizer = optim.AdamW(old) }
-    given.model(optlua.ones { 1, 2 }):sum():backward()
-    given.optimizer:step()
+describe("a checkpoint of another model", function()
+  local function trained(layers, class)
+    optlua.manual_seed(5)
+    local model = nn.Sequential(layers)
+    local given = { model = model, optimizer = optim[class or "AdamW"](model, { lr = 0.1 }) }
+    for _ = 1, 2 do
+      given.optimizer:zero_grad()
+      model(optlua.randn { 3, 4 }):square():sum():backward()
+      given.optimizer:step()
+    end
+    return given
+  end
+
+  local function state_of(given, key) return given.optimizer:state_dict()["state." .. key] end
+
+  it("is loaded through a function that gives other names, to states too", function()
+    local old, new = trained { nn.Linear(4, 2) }, trained { nn.Linear(4, 2) }
+    old.model[1].bias.requires_grad = false
+    checkpoint.save(place .. "/a", old)
+    local alone = { model = nn.Linear(4, 2) }
+    alone.optimizer = optim.AdamW(alone.model)
+    checkpoint.load(place .. "/a", alone, { surgery = function(saved)
+      saved:rename(function(name) return (name:gsub("^0%.", "")) end)
+    end })
+    assert.equal(2, alone.optimizer:stats().updates)
+    assert.is_true(state_of(alone, "weight.exp_avg"):equal(state_of(old, "0.weight.exp_avg")))
+    assert.is_true(alone.model.weight:equal(old.model[1].weight))
+    assert.is_false(alone.model.bias.requires_grad)
+    checkpoint.load(place .. "/a", new, { surgery = function(saved)
+      saved:rename("0.weight", "x")
+      saved:rename("x", "0.weight")
+      saved:forget "*.weight"
+    end })
+    assert.equal(0, state_of(new, "0.weight.step"))
+    assert.equal(2, state_of(new, "0.bias.step"))
+  end)
+
+  it("is cut and joined along dimensions, states too, and goes on as it would have", function()
+    local class = nn.class "Cut"
+    function class:init() -- luacheck: ignore
+      self.q = nn.Linear(4, 2, { bias = false })
+      self.k = nn.Linear(4, 6, { bias = false })
+    end
+    function class:forward(x) return optlua.cat({ self.q(x), self.k(x) }, 2) end
+    local whole, cut = trained { nn.Linear(4, 8, { bias = false }) }, trained { class() }
+    checkpoint.save(place .. "/whole", whole)
+    checkpoint.load(place .. "/whole", cut, { surgery = function(saved)
+      saved:split("0.weight", { "0.q.weight", "0.k.weight" }, { sizes = { 2, 6 } })
+    end })
+    local x = optlua.randn { 3, 4 }
+    for _, given in ipairs { whole, cut } do
+      given.optimizer:zero_grad()
+      given.model(x):square():sum():backward()
+      given.optimizer:step()
+    end
+    local function same(a, b) assert.is_true((a - b):abs():max():item() < 1e-6) end
+    same(whole.model[1].weight:narrow(1, 3, 6), cut.model[1].k.weight)
+    same(state_of(whole, "0.weight.exp_avg_sq"):narrow(1, 1, 2), state_of(cut, "0.q.weight.exp_avg_sq"))
+    checkpoint.save(place .. "/cut", cut)
+    local again = trained { nn.Linear(4, 8, { bias = false }) }
+    checkpoint.load(place .. "/cut", again, { surgery = function(saved) saved:join({ "0.q.weight", "0.k.weight" }, "0.weight") end })
+    same(whole.model[1].weight, again.model[1].weight)
+    same(state_of(whole, "0.weight.exp_avg"), state_of(again, "0.weight.exp_avg"))
+    assert.equal(3, state_of(again, "0.weight.step"))
+  end)
+
+  it("is refused by name where surgery makes no sense, and nothing changes", function()
+    local given = trained { nn.Linear(4, 4) }
     checkpoint.save(place .. "/a", given)
-    local new = nn.Linear(2, 2)
-    local optimizer = optim.AdamW(new)
-    checkpoint.load(place .. "/a", { model = new, optimizer = optimizer }, {
-      rename = function(name) return (name:gsub("^0%.", "")) end,
-      surgery = function(state)
-        local renamed = {}
-        for key, value in pairs(state) do renamed[key:gsub("^state%.0%.", "state.")] = value end
-        return renamed
-      end,
-    })
-    assert.equal(1, optimizer:stats().updates)
-    assert.is_true(optimizer:state_dict()["state.weight.exp_avg"]:equal(given.optimizer:state_dict()["state.0.weight.exp_avg"]))
-    fails("surgery returns the optimizer's state, a table, not a nil", checkpoint.load, place .. "/a",
-      { optimizer = optimizer }, { surgery = function() end })
+    local before = bits(given.model)
+    local function refuses(wanted, fn) fails(wanted, checkpoint.load, place .. "/a", given, { surgery = fn }) end
+    refuses('rename: unknown name "0.wieght" %(did you mean "0.weight"', function(s) s:rename("0.wieght", "x") end)
+    refuses('"0.bias" and "0.weight" both become "x"', function(s) s:rename(function() return "x" end) end)
+    refuses("drop: nothing is called nothing.%*", function(s) s:drop "nothing.*" end)
+    refuses("split: 0.weight: 4 cannot be cut into 3 equal pieces", function(s) s:split("0.weight", { "a", "b", "c" }) end)
+    refuses("2 sizes that make 4 expected, got 2 that make 5", function(s) s:split("0.weight", { "a", "b" }, { sizes = { 2, 3 } }) end)
+    refuses("has 1 dimensions, and none is 2", function(s) s:split("0.bias", { "a", "b" }, { dim = 2 }) end)
+    refuses("there is a 0.bias already", function(s) s:split("0.weight", { "0.bias", "b" }) end)
+    refuses("step of 0.weight is 2, that of 0.bias is 0; forget them first", function(s)
+      s.state["state.0.bias.step"] = 0
+      s:join({ "0.weight", "0.bias" }, "x")
+    end)
+    refuses("weights: tensors by name expected, got x = 1", function(s) s.weights.x = 1 end)
+    refuses("missing: state.0.weight.step.*unexpected: state.x.*missing: 0.weight\n +unexpected: x", function(s) s:rename("0.weight", "x") end)
+    assert.equal(before, bits(given.model))
+    local factored = trained({ nn.Linear(4, 4) }, "Adafactor")
+    checkpoint.save(place .. "/f", factored)
+    fails('forget%("0.weight"%) lets it begin anew', checkpoint.load, place .. "/f", factored,
+      { surgery = function(s) s:split("0.weight", { "a", "b" }) end })
+  end)
+
+  it("is reported whole in one error; with strict = false what is missing begins anew", function()
+    local old, new = trained { nn.Linear(4, 2) }, trained { nn.Linear(4, 2, { bias = false }), nn.Linear(2, 2, { bias = false }) }
+    checkpoint.save(place .. "/a", old)
+    local before = bits(new.model)
+    local message = fails("missing: state.1.weight.step", checkpoint.load, place .. "/a", new)
+    for _, part in ipairs { "unexpected: state.0.bias", "missing: 1.weight", "unexpected: 0.bias" } do assert.matches(part, message) end
+    assert.equal(before, bits(new.model))
+    local kept = new.model[2].weight:clone()
+    local _, _, report = checkpoint.load(place .. "/a", new, { strict = false })
+    assert.same({ missing = { "1.weight" }, unexpected = { "0.bias" } }, report.model)
+    assert.same({ "state.1.weight.step" }, report.optimizer.missing)
+    assert.is_true(new.model[1].weight:equal(old.model[1].weight))
+    assert.is_true(new.model[2].weight:equal(kept))
+    assert.equal(0, state_of(new, "1.weight.step"))
+    assert.equal(2, state_of(new, "0.weight.step"))
+    local other = trained { nn.Linear(4, 3) }
+    fails("differing: state.0.bias.exp_avg.*differing: 0.weight", checkpoint.load, place .. "/a", other, { strict = false })
+  end)
+end)
+
+describe("a save between two backward passes", function()
+  it("keeps the gradients where that is asked for", function()
+    local function begin()
+      optlua.manual_seed(2)
+      local given = parts()
+      given.optimizer:zero_grad()
+      return given
+    end
+    local function half(given) given.model(optlua.ones { 8, 3 }):square():sum():backward() end
+    local whole = begin()
+    half(whole)
+    whole.gradients = true
+    checkpoint.save(place .. "/a", whole)
+    half(whole)
+    whole.optimizer:step()
+    local other = begin()
+    checkpoint.load(place .. "/a", { model = other.model, optimizer = other.optimizer })
+    half(other)
+    other.optimizer:step()
+    assert.equal(bits(whole.model), bits(other.model))
+    fails("gradients: a boolean expected, got a table", checkpoint.save, place .. "/b", { model = whole.model, gradients = {} })
+    local small = nn.Sequential { nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2, { bias = false }) }
+    fails("gradients: unexpected: 2.bias", checkpoint.load, place .. "/a", { model = small }, { strict = false })
+    checkpoint.load(place .. "/a", { model = small }, { surgery = function(saved) saved:drop "2.bias" end })
+    assert.is_true(small[3].weight.grad ~= nil)
+  end)
+end)
+
+describe("a checkpoint of format 1", function()
+  it("is read by a rule, shown as it was, and loads", function()
+    local model = nn.Linear(2, 1)
+    local given = { model = model, optimizer = optim.AdamW(model), loader = optlua.data.loader(optlua.testing.points { n = 12 }, { batch_size = 2, shuffle = true }) }
+    given.scheduler = optim.lr_scheduler(given.optimizer, schedule.linear { to = 0, steps = 10 })
+    local path = "tests/golden/checkpoint_1"
+    assert.matches('"format": 1,', process.read(path .. "/run.json"))
+    assert.same({}, checkpoint.verify(path))
+    local extra = checkpoint.load(path, given)
+    assert.same({ step = 3, note = "format 1" }, extra)
+    assert.equal(3, given.optimizer:stats().updates)
+    assert.is_false(model.bias.requires_grad)
+    local saved, _, format = checkpoint.read(path)
+    assert.same({ 2, 1, { optlua = "0.1.0" } }, { saved.format, format, saved.versions })
+    assert.equal(process.read(path .. "/expected.txt"), bits(model) .. "\n")
   end)
 end)
 

@@ -2,6 +2,7 @@
 --
 --   weights.safetensors    parameters and buffers of the model, by full name
 --   optimizer.safetensors  tensors of the optimizer's state_dict, in their own types
+--   gradients.safetensors  where they were asked for: gradients of a window that is not at its end
 --   run.json               format, sizes and checksums of the files, and everything that is no tensor
 --
 -- In a plain loop `checkpoint.save(path, { model =, optimizer =, scheduler =, loader =, extra = })` writes one and
@@ -15,14 +16,19 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local options = require "optlua.options"
 local folder = require "optlua.checkpoint.folder"
+local loading = require "optlua.checkpoint.loading"
 local record = require "optlua.checkpoint.record"
 
 local checkpoint = {}
 
-local FORMAT = 1
+local FORMAT = 2
 
 -- How a record of an older format becomes one of the next: upgrades[1] makes format 2 of format 1.
-local upgrades = {}
+local upgrades = {
+  function(saved) -- knew of optlua's own version alone
+    saved.versions, saved.version = { optlua = saved.version }, nil
+  end,
+}
 
 -- Saving ---------------------------------------------------------------------------------------------------
 
@@ -43,15 +49,26 @@ local function frozen(model)
   return names
 end
 
-local parts = { model = "table", optimizer = "table", scheduler = "table", loader = "table", extra = "table" }
+local parts = { model = "table", optimizer = "table", scheduler = "table", loader = "table", extra = "table", gradients = "boolean" }
 
 local function check_parts(what, given)
   if type(given) ~= "table" then blame(("%s: a table of parts expected, got a %s"):format(what, type(given))) end
   for key, value in pairs(given) do
     if not parts[key] then blame(("%s: %s"):format(what, options.unknown("part", tostring(key), options.names(parts)))) end
-    if type(value) ~= "table" then blame(("%s: %s: a table expected, got a %s"):format(what, key, type(value))) end
+    if type(value) ~= parts[key] then blame(("%s: %s: a %s expected, got a %s"):format(what, key, parts[key], type(value))) end
   end
   return given
+end
+
+local function versions()
+  local facts = optlua.build_info()
+  return { optlua = facts.version, lua = _VERSION, blas = facts.blas, threads = optlua.get_num_threads() }
+end
+
+local function gradients(model)
+  local found = {}
+  for name, tensor in model:named_parameters() do found[name] = tensor.grad end
+  return found
 end
 
 local function facts_of(path, names)
@@ -73,12 +90,13 @@ end
 ---     print(optlua.checkpoint.load(path, { model = model, optimizer = optimizer }).step) --> 7
 ---     require("optlua.checkpoint.folder").remove(path)
 ---@param path string
----@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader, extra?: table } extra: plain values of the script's own; the generator's state is saved too
+---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader, extra?: table, gradients?: boolean } extra: plain values of the script's own; gradients: whether gradients that are present are saved, for a save between two backward passes of one update; the generator's state is saved too
 function checkpoint.save(path, given)
   check_parts("checkpoint.save", given)
   local tensors, plain = split(given.optimizer and given.optimizer:state_dict() or {})
+  local pending = given.gradients and given.model and gradients(given.model) or {}
   local saved = {
-    format = FORMAT, version = optlua.build_info().version, date = os.date "!%Y-%m-%dT%H:%M:%SZ", rng = optlua.get_rng_state(),
+    format = FORMAT, versions = versions(), date = os.date "!%Y-%m-%dT%H:%M:%SZ", rng = optlua.get_rng_state(),
     optimizer = given.optimizer and plain, scheduler = given.scheduler and given.scheduler:state_dict(),
     loader = given.loader and given.loader:state_dict(), frozen = given.model and frozen(given.model), extra = given.extra,
   }
@@ -86,14 +104,14 @@ function checkpoint.save(path, given)
   if not complete then blame(problem) end
   folder.write(path, function(place)
     local names = {}
-    if given.model then
-      given.model:save(place .. "/weights.safetensors")
-      names[#names + 1] = "weights.safetensors"
+    local function put(name, has, write)
+      if not has then return end
+      write(place .. "/" .. name)
+      names[#names + 1] = name
     end
-    if next(tensors) then
-      optlua.save(place .. "/optimizer.safetensors", tensors)
-      names[#names + 1] = "optimizer.safetensors"
-    end
+    put("weights.safetensors", given.model, function(file) given.model:save(file) end)
+    put("optimizer.safetensors", next(tensors), function(file) optlua.save(file, tensors) end)
+    put("gradients.safetensors", next(pending), function(file) optlua.save(file, pending) end)
     saved.files = facts_of(place, names)
     host.write_file(place .. "/run.json", record.encode("checkpoint.save", saved))
   end)
@@ -108,14 +126,17 @@ local function upgrade(saved, path)
   if format > FORMAT then
     return nil, ("%s: format %d is newer than this version of optlua knows (%d)"):format(path, format, FORMAT)
   end
+  if type(saved.files) ~= "table" then return nil, path .. "/run.json: it lists no files" end
   for k = format, FORMAT - 1 do upgrades[k](saved) end
-  return saved
+  saved.format = FORMAT
+  return saved, nil, format
 end
 
 --- The record of a checkpoint: everything that is no tensor.
 ---@param path string
 ---@return table? saved
 ---@return string? problem
+---@return integer? format that it was written in
 function checkpoint.read(path)
   local text, problem = files.read(path .. "/run.json")
   if not text then return nil, problem end
@@ -148,101 +169,38 @@ end
 
 -- Loading --------------------------------------------------------------------------------------------------
 
--- The optimizer's state, from both files, under the names that `rename` gives.
-local function optimizer_state(path, saved, rename)
-  local state = {}
-  for key, value in pairs(saved.optimizer or {}) do state[key] = value end
-  if saved.files["optimizer.safetensors"] then
-    for name, tensor in pairs((optlua.load(path .. "/optimizer.safetensors"))) do state[name] = tensor end
-  end
-  if not rename then return state end
-  local renamed = rename(state)
-  if type(renamed) ~= "table" then blame("checkpoint.load: surgery returns the optimizer's state, a table, not a " .. type(renamed)) end
-  return renamed
-end
-
-local function restore_frozen(model, names)
-  local sleeping = {}
-  for _, name in ipairs(names or {}) do sleeping[name] = true end
-  for name, tensor in model:named_parameters() do tensor.requires_grad = not sleeping[name] end
-end
-
--- What would be lost or missing, all of it, before anything is changed.
-local function check_presence(path, saved, given)
-  local problems = checkpoint.verify(path)
-  local function need(part, has)
-    if given[part] and not has then problems[#problems + 1] = ("%s: it holds no %s"):format(path, part) end
-  end
-  need("model", saved.files["weights.safetensors"])
-  need("optimizer", saved.optimizer)
-  need("scheduler", saved.scheduler)
-  need("loader", saved.loader)
-  return problems
-end
-
-local function deep_copy(value)
-  if type(value) ~= "table" then return value end
-  local result = {}
-  for key, item in pairs(value) do result[key] = deep_copy(item) end
-  return result
-end
-
--- What schedulers, the loader and the generator refuse, by trying and going back: they are small. Model and optimizer look
--- before they change.
-local function rehearse(saved, given, opts)
-  local problems = {}
-  local function try(what, own, load)
-    local ok, problem = pcall(load)
-    own()
-    if not ok then problems[#problems + 1] = ("%s: %s"):format(what, tostring(problem):gsub("^[^\n]-:%d+: ", "")) end
-  end
-  local function try_part(name, ...)
-    local part, more = given[name], table.pack(...)
-    if not part or not saved[name] then return end
-    local before = deep_copy(part:state_dict())
-    try(name, function() part:load_state_dict(before) end,
-      function() part:load_state_dict(deep_copy(saved[name]), table.unpack(more)) end)
-  end
-  try_part("scheduler", { resume = opts.resume })
-  try_part "loader"
-  local rng = optlua.get_rng_state()
-  if opts.rng then try("generator", function() optlua.set_rng_state(rng) end, function() optlua.set_rng_state(saved.rng) end) end
-  return problems
-end
-
---- Loads what `save` saved into the parts that are handed over, by name, and the generator's state. What does not fit, or is
---- damaged, raises and is named, and nothing has changed.
+--- Loads what `save` saved into the parts that are handed over, by name, and the generator's state. Everything that does not fit,
+--- or is damaged, is named in one error, and nothing has changed.
+---
+---     local optlua = require "optlua"
+---     local path, old, new = os.tmpname() .. ".ckpt", optlua.nn.Linear(2, 4), optlua.nn.Sequential { optlua.nn.Linear(2, 2), optlua.nn.Linear(2, 2) }
+---     optlua.checkpoint.save(path, { model = old })
+---     optlua.checkpoint.load(path, { model = new }, { surgery = function(saved)
+---       for _, kind in ipairs { "weight", "bias" } do saved:split(kind, { "0." .. kind, "1." .. kind }) end
+---     end })
+---     print(new[2].bias:equal(old.bias:narrow(1, 3, 2))) --> true
+---     require("optlua.checkpoint.folder").remove(path)
+---
+--- surgery: a function that is handed what was read and changes names and tensors, of weights and of the optimizer's states alike:
+---   saved:rename("old", "new"), saved:rename(function(name) … end), which gives the new name, nil for the same or false to drop it
+---   saved:drop("head.*"), by a glob
+---   saved:split("qkv.weight", { "q.weight", "k.weight", "v.weight" }, { dim = 1, sizes = { … } }), equal pieces without sizes
+---   saved:join({ "q.weight", "k.weight" }, "qk.weight", { dim = 1 })
+---   saved:forget("head.*"): the states of these parameters begin anew
+---   saved.weights, saved.state: tables by name, for all else
 ---@param path string
 ---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader }
----@param opts? { rename?: table|function, surgery?: fun(state: table): table, resume?: "config"|"rebase"|"error", rng?: boolean } rename: of the model's names, as in module:load; surgery: makes another optimizer state of the saved one; resume: what happens when a schedule is another one (see scheduler:load_state_dict)
+---@param opts? { surgery?: fun(saved: optlua.checkpoint.Surgery), strict?: boolean, resume?: "config"|"rebase"|"error", rng?: boolean } strict: with false names may be missing (weights stay, states begin anew) or unexpected; resume: what happens when a schedule is another one (see scheduler:load_state_dict); rng: whether the generator goes on too
 ---@return table extra
 ---@return string[] differences of schedules
+---@return { model?: table, optimizer?: table } report by part: the names that were `missing` and `unexpected`
 function checkpoint.load(path, given, opts)
-  opts = options.check("checkpoint.load", opts, { rename = { required = false, type = "table|function" },
-    surgery = { required = false, type = "function" }, resume = { default = "config", choices = { "config", "rebase", "error" } },
-    rng = true })
+  opts = options.check("checkpoint.load", opts, { surgery = { required = false, type = "callable" }, strict = true,
+    resume = { default = "config", choices = { "config", "rebase", "error" } }, rng = true })
   check_parts("checkpoint.load", given)
   local saved, problem = checkpoint.read(path)
   if not saved then blame("checkpoint.load: " .. problem) end
-  local problems = check_presence(path, saved, given)
-  if #problems == 0 then problems = rehearse(saved, given, opts) end
-  if #problems > 0 then blame("checkpoint.load: " .. table.concat(problems, "\ncheckpoint.load: ")) end
-  local before = given.optimizer and given.optimizer:state_dict()
-  local kept = {}
-  for key, value in pairs(before or {}) do kept[key] = optlua.is_tensor(value) and value:clone() or value end
-  if given.optimizer then given.optimizer:load_state_dict(optimizer_state(path, saved, opts.surgery)) end
-  if given.model then
-    local ok, wrong = pcall(given.model.load, given.model, path .. "/weights.safetensors", { rename = opts.rename })
-    if not ok then
-      if before then given.optimizer:load_state_dict(kept) end
-      error(wrong, 0)
-    end
-    restore_frozen(given.model, saved.frozen)
-  end
-  local differences = given.scheduler and given.scheduler:load_state_dict(saved.scheduler, { resume = opts.resume }) or {}
-  if given.loader then given.loader:load_state_dict(saved.loader) end
-  if opts.rng then optlua.set_rng_state(saved.rng) end
-  return saved.extra or {}, differences
+  return loading.load(path, saved, given, opts, checkpoint.verify(path))
 end
 
 -- Many -------------------------------------------------------------------------------------------------------

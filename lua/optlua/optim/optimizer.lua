@@ -471,9 +471,17 @@ function Optimizer:preview(opts) return overview.preview(self, opts) end
 function Optimizer:state_dict() return statedict.save(self) end
 
 --- Loads what state_dict gave: by name, whatever the order. Differences are listed in one error, and then
---- nothing is loaded.
+--- nothing is loaded. With strict = false names may be missing, whose values and states stay or begin anew, or unexpected.
 ---@param state table<string, any>
-function Optimizer:load_state_dict(state) statedict.load(self, state) end
+---@param opts? { strict?: boolean }
+---@return { missing: string[], unexpected: string[] }
+function Optimizer:load_state_dict(state, opts) return statedict.load(self, state, opts) end
+
+-- The first half of loading: what is wrong with a state, in words, by kind, and what loads it.
+function Optimizer:_prepare(state, strict)
+  local found, commit = statedict.prepare(self, state)
+  return statedict.describe(self._name, found, strict), found, commit
+end
 
 --- The text of the programs that the rule of its first group compiles to, after `step - 1` updates.
 ---@param step integer

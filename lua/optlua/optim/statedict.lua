@@ -10,6 +10,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
+local options = require "optlua.options"
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
 local describe = require("optlua.shape").describe
@@ -68,8 +69,14 @@ function Reader:count(key)
   return count or 0
 end
 
+local function table_copy(list)
+  local copy = {}
+  for key, value in pairs(list) do copy[key] = value end
+  return copy
+end
+
 local function read_hyper(reader, group)
-  local base = {}
+  local base = table_copy(group.base) -- what is missing stays
   for _, name in ipairs(group.class.hyper_names) do
     local key = ("group.%s.%s"):format(group.name, name)
     local value = reader:take(key)
@@ -83,12 +90,12 @@ local function read_hyper(reader, group)
 end
 
 local function read_numbers(reader, group)
-  local numbers = {}
+  local numbers = table_copy(group.numbers)
   for _, name in ipairs(group.class.number_names) do
     local key = ("group.%s.%s"):format(group.name, name)
     local value = reader:take(key)
     if value ~= nil and type(value) ~= "number" then reader:complain("%s: a number expected, got %s", key, type(value)) end
-    numbers[name] = value
+    if value ~= nil then numbers[name] = value end
   end
   return numbers
 end
@@ -98,7 +105,7 @@ local function read_mode(reader, group)
   local key = ("group.%s.mode"):format(group.name)
   local mode = reader:take(key)
   if mode ~= nil and mode ~= "train" and mode ~= "eval" then reader:complain("%s: train or eval expected, got %s", key, tostring(mode)) end
-  return mode
+  return mode or group.mode
 end
 
 local function read_slot(reader, key, slot, param)
@@ -115,6 +122,9 @@ local function read_param(reader, group, i, layout)
   local entry = { steps = reader:count(prefix .. "step"), tensors = {} }
   if entry.steps == 0 then return entry end
   for k, slot in ipairs(layout) do entry.tensors[k] = read_slot(reader, prefix .. slot.name, slot, group.params[i]) end
+  for k in ipairs(layout) do
+    if entry.tensors[k] == nil then return { steps = 0, tensors = {} } end -- it begins anew, where that is allowed
+  end
   return entry
 end
 
@@ -180,16 +190,6 @@ local function unexpected(reader)
   return list
 end
 
-local function report(self, reader)
-  local lines, extra = {}, unexpected(reader)
-  for _, problem in ipairs(reader.other_classes) do lines[#lines + 1] = "  differing: " .. problem end
-  if #reader.missing > 0 then lines[#lines + 1] = "  missing: " .. table.concat(reader.missing, ", ") end
-  if #extra > 0 then lines[#lines + 1] = "  unexpected: " .. table.concat(extra, ", ") end
-  for _, problem in ipairs(reader.problems) do lines[#lines + 1] = "  differing: " .. problem end
-  if #lines == 0 then return nil end
-  return ("%s: the state does not fit; nothing was loaded\n%s"):format(self._name, table.concat(lines, "\n"))
-end
-
 -- Fills a twin of a group's states.
 local function make_twin(plan)
   local twin = plan.group.handle:twin()
@@ -205,24 +205,65 @@ local function apply(plan, updates)
   group:load(plan.base, plan.numbers, plan.updates, updates, plan.mode)
 end
 
+local function read_all(self, reader)
+  local updates, plans, members = reader:count("updates"), {}, {}
+  for i, group in ipairs(self._groups) do plans[i] = read_group(reader, group) end
+  for i, member in ipairs(self._members) do members[i] = reader:take("member." .. member.name) end
+  return updates, plans, members
+end
+
+--- Reads a state that `save` gave, and changes nothing: what is wrong with it, and a function that loads it. States that are
+--- missing, where that is allowed, begin anew.
+---@param self table
+---@param state table<string, any>
+---@return { missing: string[], unexpected: string[], differing: string[] } report
+---@return fun() commit to be called when nothing differs
+function statedict.prepare(self, state)
+  if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
+  local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {} }, Reader)
+  local updates, plans, members = read_all(self, reader)
+  local differing = table.move(reader.problems, 1, #reader.problems, #reader.other_classes + 1, reader.other_classes)
+  if #differing == 0 then
+    for _, plan in ipairs(plans) do plan.twin = make_twin(plan) end
+  end
+  return { missing = reader.missing, unexpected = unexpected(reader), differing = differing }, function()
+    for i, member in ipairs(self._members) do
+      if members[i] ~= nil then member.optimizer:load_state_dict(members[i]) end
+    end
+    for _, plan in ipairs(plans) do apply(plan, updates) end
+    self._clock.updates = updates
+    for _, group in ipairs(self._groups) do group:wake() end
+  end
+end
+
+--- What is wrong with a state in words, or nil: all that differs, and, where it is strict, what is missing and unexpected.
+---@param name string of the optimizer
+---@param found { missing: string[], unexpected: string[], differing: string[] }
+---@param strict boolean
+---@return string?
+function statedict.describe(name, found, strict)
+  local lines = {}
+  for _, problem in ipairs(found.differing) do lines[#lines + 1] = "  differing: " .. problem end
+  for _, kind in ipairs(strict and { "missing", "unexpected" } or {}) do
+    if #found[kind] > 0 then lines[#lines + 1] = ("  %s: %s"):format(kind, table.concat(found[kind], ", ")) end
+  end
+  if #lines == 0 then return nil end
+  return ("%s: the state does not fit; nothing was loaded\n%s"):format(name, table.concat(lines, "\n"))
+end
+
 --- Loads a state that `save` gave: for the same parameters, groups and classes, in whatever order. All
 --- differences are listed in one error, and then nothing is loaded.
 ---@param self table
 ---@param state table<string, any>
-function statedict.load(self, state)
-  if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
-  local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {} }, Reader)
-  local updates, plans = reader:count("updates"), {}
-  for i, group in ipairs(self._groups) do plans[i] = read_group(reader, group) end
-  local members = {}
-  for i, member in ipairs(self._members) do members[i] = reader:take("member." .. member.name) end
-  local problem = report(self, reader)
+---@param opts? { strict?: boolean }
+---@return { missing: string[], unexpected: string[] }
+function statedict.load(self, state, opts)
+  local strict = options.check(self._name .. ": load_state_dict", opts, { strict = true }).strict
+  local found, commit = statedict.prepare(self, state)
+  local problem = statedict.describe(self._name, found, strict)
   if problem then blame(problem) end
-  for _, plan in ipairs(plans) do plan.twin = make_twin(plan) end
-  for i, member in ipairs(self._members) do member.optimizer:load_state_dict(members[i]) end
-  for _, plan in ipairs(plans) do apply(plan, updates) end
-  self._clock.updates = updates
-  for _, group in ipairs(self._groups) do group:wake() end
+  commit()
+  return { missing = found.missing, unexpected = found.unexpected }
 end
 
 return statedict

@@ -4,7 +4,9 @@ local folder = require "optlua.checkpoint.folder"
 local host = require("optlua.core").hidden
 local optlua = require "optlua"
 local hyper = require "optlua.optim.hyper"
+local loading = require "optlua.checkpoint.loading"
 local log = require "optlua.spec.log"
+local options = require "optlua.options"
 
 local keeper = {}
 
@@ -16,51 +18,82 @@ local function progress(state, config_text)
     validated = state.validated, loss = state.loss, of_epoch = state.of_epoch, results = state.results, config = config_text }
 end
 
---- What a run saves: its model and loader, and the single optimizer and scheduler, or those that the model made, by name.
+-- What of a joined state belongs to each name; what belongs to none stands at "".
+local function shares(names, state)
+  local own = { [""] = {} }
+  for _, name in ipairs(names) do own[name] = {} end
+  for key, value in pairs(state) do
+    local name, rest = key:match "^([^/]*)/(.*)$"
+    if own[name] then own[name][rest] = value else table.insert(own[""], key) end
+  end
+  table.sort(own[""])
+  return own
+end
+
+--- What a run saves: its model and loader, its optimizer and scheduler, or, where there are several, those joined.
 ---@param state optlua.State
 ---@return table
 function keeper.parts(state)
-  local parts = { model = state.model, loader = state.loader }
-  if not state.manual then
-    parts.optimizer = state.optimizers
-    local scheduler = state.lr_schedulers
-    if scheduler and type(scheduler.state_dict) == "function" then parts.scheduler = scheduler end
-  else
-    parts.optimizer = keeper.joined(state.optimizers)
-    if state.lr_schedulers then parts.scheduler = keeper.joined(state.lr_schedulers, true) end
-  end
-  return parts
+  local scheduler = state.lr_schedulers
+  return {
+    model = state.model, loader = state.loader,
+    optimizer = state.manual and keeper.joined(state.optimizers) or state.optimizers,
+    scheduler = scheduler and (type(scheduler.state_dict) == "function" and scheduler or keeper.joined_schedulers(scheduler)),
+  }
 end
 
---- Several optimizers or schedulers by name as one, to be saved: its state has theirs under their names.
----@param list table<string, table>
----@param nested? boolean whether the states stay tables
+--- Several optimizers by name as one, to be saved and loaded: its state has theirs behind their names, "generator/state.…".
+---@param list table<string, optlua.optim.Optimizer>
 ---@return table
-function keeper.joined(list, nested)
-  local names = require("optlua.options").names(list)
+function keeper.joined(list)
+  local names = options.names(list)
   local joined = {}
   function joined.state_dict()
     local state = {}
     for _, name in ipairs(names) do
-      local own = list[name]:state_dict()
-      if nested then
-        state[name] = own
-      else
-        for key, value in pairs(own) do state[name .. "/" .. key] = value end
+      for key, value in pairs(list[name]:state_dict()) do state[name .. "/" .. key] = value end
+    end
+    return state
+  end
+  function joined._prepare(_, state, strict)
+    local own, problems, found, commits = shares(names, state), {}, { missing = {}, unexpected = own[""] }, {}
+    for k, name in ipairs(names) do
+      local problem, report, commit = loading.prepare_optimizer(list[name], own[name], strict)
+      problems[#problems + 1], commits[k] = problem and name .. ": " .. problem, commit
+      for _, kind in ipairs { "missing", "unexpected" } do
+        for _, key in ipairs(report[kind]) do table.insert(found[kind], name .. "/" .. key) end
       end
     end
+    if strict and #own[""] > 0 then problems[#problems + 1] = "unexpected: " .. table.concat(own[""], ", ") end
+    return #problems > 0 and table.concat(problems, "\n") or nil, found, function()
+      for _, commit in ipairs(commits) do commit() end
+    end
+  end
+  function joined.load_state_dict(_, state)
+    local problem, _, commit = joined:_prepare(state, true)
+    if problem then error(problem, 0) end
+    commit()
+  end
+  return joined
+end
+
+--- Several schedulers, by name or in a list, as one: its state has theirs under their names, or numbers.
+---@param list table<string|integer, optlua.optim.Scheduler>
+---@return table
+function keeper.joined_schedulers(list)
+  local joined = {}
+  function joined.state_dict()
+    local state = {}
+    for name, scheduler in pairs(list) do state[tostring(name)] = scheduler.state_dict and scheduler:state_dict() end
     return state
   end
   function joined.load_state_dict(_, state, opts)
     local differences = {}
-    for _, name in ipairs(names) do
-      local own = nested and state[name] or {}
-      for key, value in pairs(nested and {} or state) do
-        local rest = key:match("^" .. name:gsub("%p", "%%%0") .. "/(.*)$")
-        if rest then own[rest] = value end
-      end
-      local found = list[name]:load_state_dict(own, opts)
-      if type(found) == "table" then table.move(found, 1, #found, #differences + 1, differences) end
+    for name, scheduler in pairs(list) do
+      local own = state[tostring(name)]
+      if own == nil and scheduler.state_dict then error(("scheduler %s was not saved"):format(tostring(name)), 0) end
+      local found = own and scheduler:load_state_dict(own, opts) or {}
+      table.move(found, 1, #found, #differences + 1, differences)
     end
     return differences
   end

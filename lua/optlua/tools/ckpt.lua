@@ -22,9 +22,9 @@ local function find(path)
 end
 
 local function read(path)
-  local saved, problem = checkpoint.read(path)
+  local saved, problem, format = checkpoint.read(path)
   if not saved then fail(problem, 1) end
-  return saved
+  return saved, format
 end
 
 -- Everything in a checkpoint under one name each: tensors and plain values.
@@ -40,7 +40,8 @@ local function entries(path)
   for _, part in ipairs { "optimizer", "scheduler", "loader", "rng", "extra", "frozen" } do
     if saved[part] then add(part, saved[part]) end
   end
-  for file, prefix in pairs { ["weights.safetensors"] = "model.", ["optimizer.safetensors"] = "optimizer." } do
+  for file, prefix in pairs { ["weights.safetensors"] = "model.", ["optimizer.safetensors"] = "optimizer.",
+    ["gradients.safetensors"] = "gradient." } do
     if saved.files[file] then
       for name, tensor in pairs((optlua.load(path .. "/" .. file))) do list[prefix .. name] = tensor end
     end
@@ -53,8 +54,11 @@ local commands = {}
 --- What is in it.
 function commands.show(path)
   path = find(path)
-  local saved = read(path)
-  print(("%s: format %d, optlua %s, %s"):format(path, saved.format, tostring(saved.version), saved.date))
+  local saved, format = read(path)
+  print(("%s: format %d, %s"):format(path, format, saved.date))
+  local versions = {}
+  for _, name in ipairs(options.names(saved.versions)) do versions[#versions + 1] = ("%s %s"):format(name, saved.versions[name]) end
+  print("  written by " .. table.concat(versions, ", "))
   for _, name in ipairs(options.names(saved.files)) do print(("  %s  %s"):format(name, overview.size_text(saved.files[name].bytes))) end
   local list = entries(path)
   for _, name in ipairs(options.names(list)) do

@@ -1,0 +1,174 @@
+--- loading: from the folder of a checkpoint into the parts of a run: everything is looked at and read first, then it is put in.
+local blame = require "optlua.blame"
+local into_module = require "optlua.nn.loading"
+local optlua = require "optlua"
+local options = require "optlua.options"
+local safetensors = require "optlua.safetensors"
+local surgery = require "optlua.checkpoint.surgery"
+
+local loading = {}
+
+-- Reading --------------------------------------------------------------------------------------------------
+
+local function merge(into, from, prefix, suffix)
+  for key, value in pairs(from) do into[(prefix or "") .. key .. (suffix or "")] = value end
+end
+
+-- Tensors of one of a checkpoint's files; none where it has no such file.
+local function tensors_of(path, saved, name)
+  return saved.files[name] and (optlua.load(path .. "/" .. name)) or {}
+end
+
+-- The optimizer's state, from both files.
+local function optimizer_state(path, saved)
+  local state = {}
+  merge(state, saved.optimizer or {})
+  merge(state, tensors_of(path, saved, "optimizer.safetensors"))
+  return state
+end
+
+-- What a checkpoint holds for the parts that want it: a state, gradients, who slept, and a function that opens the weights.
+local function read(path, saved, given, opts)
+  local found = { state = given.optimizer and optimizer_state(path, saved) or {}, frozen = saved.frozen or {},
+    gradients = given.model and tensors_of(path, saved, "gradients.safetensors") or {} }
+  local file = path .. "/weights.safetensors"
+  if not opts.surgery then
+    function found.open() return safetensors.open(file) end
+    return found
+  end
+  merge(found.state, found.gradients, "gradients/state.", ".grad") -- they are cut and named like states
+  local changed = surgery.operate(opts.surgery, given.model and tensors_of(path, saved, "weights.safetensors") or {}, found.state,
+    found.frozen)
+  function found.open() return surgery.reader(file, changed.weights) end
+  found.gradients = {}
+  for key, value in pairs(found.state) do
+    local name = key:match "^gradients/state%.(.+)%.grad$"
+    if name then found.gradients[name], found.state[key] = value, nil end
+  end
+  return found
+end
+
+-- Looking --------------------------------------------------------------------------------------------------
+
+-- What is damaged, or not there at all.
+local function check_presence(path, saved, given, problems)
+  local function need(part, has)
+    if given[part] and not has then problems[#problems + 1] = ("%s: it holds no %s"):format(path, part) end
+  end
+  need("model", saved.files["weights.safetensors"])
+  need("optimizer", saved.optimizer)
+  need("scheduler", saved.scheduler)
+  need("loader", saved.loader)
+end
+
+local function deep_copy(value)
+  if type(value) ~= "table" then return value end
+  local result = {}
+  for key, item in pairs(value) do result[key] = deep_copy(item) end
+  return result
+end
+
+-- What schedulers, the loader and the generator refuse, by trying and going back: they are small.
+local function rehearse(saved, given, opts, problems)
+  local function try(what, own, load)
+    local ok, problem = pcall(load)
+    own()
+    if not ok then problems[#problems + 1] = ("%s: %s"):format(what, tostring(problem):gsub("^[^\n]-:%d+: ", "")) end
+  end
+  local function try_part(name, ...)
+    local part, more = given[name], table.pack(...)
+    if not part or not saved[name] then return end
+    local before = deep_copy(part:state_dict())
+    try(name, function() part:load_state_dict(before) end,
+      function() part:load_state_dict(deep_copy(saved[name]), table.unpack(more)) end)
+  end
+  try_part("scheduler", { resume = opts.resume })
+  try_part "loader"
+  local rng = optlua.get_rng_state()
+  if opts.rng then try("generator", function() optlua.set_rng_state(rng) end, function() optlua.set_rng_state(saved.rng) end) end
+end
+
+--- The first half of loading an optimizer: what is wrong, the names that are missing and unexpected, and what loads it. One that
+--- is not of this library has only a second half.
+---@param optimizer table
+---@param state table<string, any>
+---@param strict boolean
+function loading.prepare_optimizer(optimizer, state, strict)
+  if optimizer._prepare then return optimizer:_prepare(state, strict) end
+  return nil, { missing = {}, unexpected = {} }, function() optimizer:load_state_dict(state) end
+end
+
+-- Model and optimizer look before they change: what is wrong, the names that are missing and unexpected, and what loads them.
+local function prepare(found, given, opts, problems)
+  local report, commits, problem = {}, {}, nil
+  if given.optimizer then
+    problem, report.optimizer, commits[#commits + 1] = loading.prepare_optimizer(given.optimizer, found.state, opts.strict)
+    problems[#problems + 1] = problem
+  end
+  if given.model then
+    local reader <close> = found.open()
+    problem, report.model, commits[#commits + 1] = into_module.prepare(given.model, reader, { strict = opts.strict })
+    problems[#problems + 1] = problem
+  end
+  for _, part in pairs(report) do part.differing = nil end
+  return report, commits
+end
+
+-- Gradients that were saved become present, all others absent; a list of what to set, made and checked first.
+local function prepare_gradients(found, given, problems)
+  local list, left = {}, {}
+  if next(found.gradients) == nil then return function() end end
+  merge(left, found.gradients)
+  for name, tensor in given.model:named_parameters() do
+    local grad = found.gradients[name]
+    left[name] = nil
+    if grad and table.concat(grad.shape, ",") ~= table.concat(tensor.shape, ",") then
+      problems[#problems + 1] = ("gradients: %s has another shape than its parameter"):format(name)
+    end
+    list[#list + 1] = { tensor, grad }
+  end
+  if next(left) then problems[#problems + 1] = "gradients: unexpected: " .. table.concat(options.names(left), ", ") end
+  return function()
+    for _, pair in ipairs(list) do pair[1].grad = pair[2] end
+  end
+end
+
+-- Putting in -----------------------------------------------------------------------------------------------
+
+local function restore_frozen(model, names)
+  local sleeping = {}
+  for _, name in ipairs(names) do sleeping[name] = true end
+  for name, tensor in model:named_parameters() do tensor.requires_grad = not sleeping[name] end
+end
+
+local function refuse(problems)
+  if #problems > 0 then blame("checkpoint.load: " .. table.concat(problems, "\ncheckpoint.load: ")) end
+end
+
+--- Loads a checkpoint whose record was read.
+---@param path string
+---@param saved table the record
+---@param given table the parts
+---@param opts table
+---@param problems string[] what is wrong already
+---@return table extra
+---@return string[] differences
+---@return table report
+function loading.load(path, saved, given, opts, problems)
+  check_presence(path, saved, given, problems)
+  refuse(problems)
+  local found = read(path, saved, given, opts)
+  rehearse(saved, given, opts, problems)
+  local report, commits = prepare(found, given, opts, problems)
+  local set_gradients = prepare_gradients(found, given, problems)
+  refuse(problems)
+  for _, commit in ipairs(commits) do commit() end
+  if given.model then restore_frozen(given.model, found.frozen) end
+  set_gradients()
+  local differences = given.scheduler and given.scheduler:load_state_dict(saved.scheduler, { resume = opts.resume }) or {}
+  if given.loader then given.loader:load_state_dict(saved.loader) end
+  if opts.rng then optlua.set_rng_state(saved.rng) end
+  return saved.extra or {}, differences, report
+end
+
+return loading
