@@ -487,3 +487,50 @@ describe("a run", function()
     assert.matches("nowhere: there is no checkpoint", wrong.err)
   end)
 end)
+
+describe("a run of several optimizers, with schedulers in a list", function()
+  local PAIR = [[
+local optlua = require "optlua"
+local nn, optim, schedule = optlua.nn, optlua.optim, optlua.schedule
+local Pair = nn.class "Pair"
+function Pair:init()
+  self.a = nn.Linear(4, 4)
+  self.b = nn.Linear(4, 3)
+end
+function Pair:forward(x) return self.b(self.a(x):tanh()) end
+function Pair:configure_optimizers()
+  local a, b = optim.AdamW(self.a, { lr = 0.1 }), optim[os.getenv "B" or "SGD"](self.b, { lr = 0.1 })
+  local plateau = { mode = "min", patience = 0 }
+  return { a = a, b = b }, { optim.lr_scheduler(a, schedule.ReduceLROnPlateau(plateau)), optim.lr_scheduler(b, schedule.linear { to = 0, steps = 20 }) }
+end
+return optlua.spec {
+  name = "pair", config = { seed = 3, epochs = 4, batch_size = 4 },
+  build_model = function() return Pair() end,
+  build_data = function() return optlua.testing.points { n = 16 } end,
+  build_loss = function() return nn.CrossEntropyLoss() end,
+  train_step = function(state, batch, default)
+    local loss = default(state, batch)
+    loss:backward()
+    for _, name in ipairs { "a", "b" } do
+      state.optimizers[name]:step()
+      state.optimizers[name]:zero_grad()
+    end
+    if state.step % 4 == 3 then state.lr_schedulers[1]:step(1) end
+    return loss
+  end,
+}
+]]
+
+  it("goes on bit for bit; where one does not fit, none is loaded", function()
+    process.write(place .. "/pair.lua", PAIR)
+    local function run(words) return process.run(place, "optlua pair.lua " .. words) end
+    assert.equal(0, run("--out whole").code)
+    assert.equal(0, run("--out part --epochs=2").code)
+    local resumed = run "--out part --resume"
+    assert.equal(0, resumed.code, resumed.err)
+    assert.equal(process.read(place .. "/whole/last.safetensors"), process.read(place .. "/part/last.safetensors"))
+    local wrong = process.run(place, "B=AdamW optlua pair.lua --out part --resume")
+    assert.equal(1, wrong.code)
+    assert.matches("checkpoint.load: b: AdamW: the state does not fit; nothing was loaded\n  differing: class.default: AdamW expected, got SGD", wrong.err)
+  end)
+end)

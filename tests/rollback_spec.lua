@@ -89,20 +89,77 @@ describe("rollback", function()
     assert.same({ true, true, true, true, false, false, true, false }, { table.unpack(asleep, 1, 8) })
   end)
 
-  it("belongs to a loop: an optimizer alone, and optimizers that the model made, refuse it", function()
-    local model = nn.Linear(1, 1)
-    fails('nonfinite.*"rollback"', optim.container, model, "SGD", { nonfinite = "rollback" })
-    local spec = optlua.spec {
-      name = "manual", config = { steps = 1, optimizer = { class = "SGD", nonfinite = "rollback" } },
-      build_model = function()
-        function model.configure_optimizers(self) return { one = optim.SGD(self) } end
-        return model
-      end,
-      build_data = function() return optlua.testing.points { n = 4 } end,
-      build_loss = function() return nn.MSELoss() end,
-      train_step = function() end,
-    }
-    fails("train_step makes the updates itself", spec.run, spec)
+  it("belongs to a loop: an optimizer alone refuses it", function()
+    fails('nonfinite.*"rollback"', optim.container, nn.Linear(1, 1), "SGD", { nonfinite = "rollback" })
+  end)
+
+  describe("of several optimizers that the model made", function()
+    local Pair = nn.class "Pair"
+    function Pair:init()
+      self.a = nn.Linear(4, 4)
+      self.b = nn.Linear(4, 3)
+    end
+    function Pair:forward(x) return self.b(self.a(x)) end
+    function Pair:configure_optimizers(make)
+      local a, b = make.optimizers.a(self.a), make.optimizers.b(self.b)
+      return { a = a, b = b }, { a = make.lr_schedulers.a(a) }
+    end
+
+    local function several(state)
+      local list = { tostring(state.step) }
+      for name, value in pairs(require("optlua.spec.keeper").parts(state).optimizer:state_dict()) do
+        list[#list + 1] = name .. "=" .. (optlua.is_tensor(value) and table.concat(value:reshape(-1):totable(), " ") or tostring(value))
+      end
+      for name, value in pairs(state.model:state_dict()) do list[#list + 1] = name .. "=" .. table.concat(value:reshape(-1):totable(), " ") end
+      table.sort(list)
+      return table.concat(list, "\n"):gsub("table: 0x%x+", "")
+    end
+
+    -- What happens to the loss at some calls; notes steps with calls, and the state after and before them.
+    local function train(bad, nonfinite)
+      local calls, notes, after, before = 0, {}, {}, {}
+      local result = optlua.spec {
+        name = "several",
+        config = { seed = 1, epochs = 1, batch_size = 2, rollback_every = 2, max_skipped = 3,
+          optimizers = { a = { class = "AdamW", lr = 0.1, nonfinite = nonfinite }, b = { class = "SGD", lr = 0.1, momentum = 0.9, nonfinite = nonfinite == "skip" and "skip" or nil } },
+          lr_schedulers = { a = { class = "linear", to = 0 } } },
+        build_model = function() return Pair() end,
+        build_data = function() return optlua.testing.points { n = 16 } end,
+        build_loss = function() return nn.CrossEntropyLoss() end,
+        train_step = function(state, batch)
+          calls = calls + 1
+          before[calls] = several(state)
+          local loss = state.loss_fn(state.model(batch[1]), batch[2])
+          if bad[calls] then loss = loss * (0 / 0) end
+          loss:backward()
+          for _, name in ipairs { "a", "b" } do
+            state.optimizers[name]:step()
+            state.optimizers[name]:zero_grad()
+          end
+          return bad[calls] ~= "silent" and loss or nil
+        end,
+        on_step = function(state)
+          notes[#notes + 1] = state.step .. "@" .. calls
+          after[state.step] = several(state)
+        end,
+      }:run()
+      return table.concat(notes, " "), after, before, result
+    end
+
+    it("brings all of them back", function()
+      for _, how in ipairs { "loss", "silent" } do
+        local notes, after, before = train({ [4] = how }, "rollback")
+        assert.equal("1@1 2@2 3@3 3@5 4@6 5@7 6@8", notes)
+        assert.equal(before[3], before[5])
+        assert.is_true(after[3] ~= nil)
+      end
+    end)
+
+    it("is not what they do otherwise: an error, or updates that are skipped", function()
+      fails("the gradient of parameter .weight. is not finite", train, { [4] = "loss" }, nil)
+      assert.matches("^1@1 2@2 3@3 4@5 ", (train({ [4] = "loss" }, "skip")))
+      fails("3 updates in a row were skipped", train, { "loss", "loss", "loss" }, "rollback")
+    end)
   end)
 
   it("is noted in the log", function()

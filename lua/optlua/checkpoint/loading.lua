@@ -100,15 +100,14 @@ end
 
 -- Model and optimizer look before they change: what is wrong, the names that are missing and unexpected, and what loads them.
 local function prepare(found, given, opts, problems)
-  local report, commits, problem = {}, {}, nil
-  if given.optimizer then
-    problem, report.optimizer, commits[#commits + 1] = loading.prepare_optimizer(given.optimizer, found.state, opts.strict)
-    problems[#problems + 1] = problem
+  local report, commits = {}, {}
+  local function note(part, problem, names, commit)
+    problems[#problems + 1], commits[#commits + 1], report[part] = problem, commit, names
   end
+  if given.optimizer then note("optimizer", loading.prepare_optimizer(given.optimizer, found.state, opts.strict)) end
   if given.model then
     local reader <close> = found.open()
-    problem, report.model, commits[#commits + 1] = into_module.prepare(given.model, reader, { strict = opts.strict })
-    problems[#problems + 1] = problem
+    note("model", into_module.prepare(given.model, reader, { strict = opts.strict }))
   end
   for _, part in pairs(report) do part.differing = nil end
   return report, commits

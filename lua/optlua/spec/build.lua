@@ -26,6 +26,7 @@ local function optimizer_arguments(section)
   for key, value in pairs(choice.spec_defaults) do
     if args[key] == nil then args[key] = value end
   end
+  if args.nonfinite == "rollback" then args.nonfinite = "skip" end -- the loop does the rest
   return args
 end
 
@@ -78,7 +79,6 @@ function build.build_optimizers(model_parts, cfg, groups)
   local args = optimizer_arguments(section)
   local class, problem = classes.resolve(section.class)
   if problem then blame("optimizer: " .. problem) end
-  if args.nonfinite == "rollback" then args.nonfinite = "skip" end -- the loop does the rest
   if groups and wrapper.is(class) then
     blame(("the wrapper %s makes groups itself; switch those of the config off: --groups=null, or groups: null in a "
       .. "config file"):format(class.name))

@@ -56,15 +56,18 @@ function keeper.joined(list)
     return state
   end
   function joined._prepare(_, state, strict)
-    local own, problems, found, commits = shares(names, state), {}, { missing = {}, unexpected = own[""] }, {}
+    local own, problems, found, commits = shares(names, state), {}, { missing = {}, unexpected = {} }, {}
+    local nobodys = own[""]
+    if strict and #nobodys > 0 then problems[1] = "unexpected: " .. table.concat(nobodys, ", ") end
+    table.move(nobodys, 1, #nobodys, 1, found.unexpected)
     for k, name in ipairs(names) do
       local problem, report, commit = loading.prepare_optimizer(list[name], own[name], strict)
-      problems[#problems + 1], commits[k] = problem and name .. ": " .. problem, commit
+      commits[k] = commit
+      if problem then problems[#problems + 1] = name .. ": " .. problem end
       for _, kind in ipairs { "missing", "unexpected" } do
         for _, key in ipairs(report[kind]) do table.insert(found[kind], name .. "/" .. key) end
       end
     end
-    if strict and #own[""] > 0 then problems[#problems + 1] = "unexpected: " .. table.concat(own[""], ", ") end
     return #problems > 0 and table.concat(problems, "\n") or nil, found, function()
       for _, commit in ipairs(commits) do commit() end
     end

@@ -25,11 +25,17 @@ end
 
 local function all_finite(tensor) return tensor:isfinite():sum():item() == tensor:numel() end
 
+local function zero_grad(state)
+  if not state.manual then return state.optimizers:zero_grad() end
+  for _, optimizer in pairs(state.optimizers) do optimizer:zero_grad() end
+end
+
 -- The first parameter that is not finite, or whose gradient of this loss is not, in words. Leaves no gradients.
 local function blame_parameter(state, loss)
   for name, tensor in state.model:named_parameters() do
     if not all_finite(tensor) then return (": parameter '%s' is not finite"):format(name) end
   end
+  if state.manual then return "" end -- its gradients have been there
   local found = ""
   state.optimizers:zero_grad()
   if loss.requires_grad then loss:backward() end
@@ -127,7 +133,7 @@ end
 
 -- No update is made of a window; too many in a row end the run.
 local function skip(state, problem)
-  state.optimizers:zero_grad()
+  zero_grad(state)
   state.skipped = state.skipped + 1
   if state.skipped >= state.config.max_skipped then
     error(("%d updates in a row were skipped for losses or gradients that are not finite; the last: %s")
@@ -151,13 +157,28 @@ local function update(state, window)
   finish_update(state)
 end
 
--- Where the model made several optimizers, train_step makes the updates itself.
+-- How many updates the optimizers have skipped, and the last reason.
+local function count_skipped(state)
+  local count, problem = 0, nil
+  for _, optimizer in pairs(state.optimizers) do
+    count, problem = count + (rawget(optimizer, "_skipped") or 0), problem or rawget(optimizer, "_problem")
+  end
+  return count, problem
+end
+
+-- Where the model made several optimizers, train_step makes the updates itself: what is not finite is seen after it.
 local function manual_update(state, batch)
+  local before = count_skipped(state)
   local loss = state.spec:call("train_step", state, batch)
-  if optlua.is_tensor(loss) then loss = loss:item() end
-  if loss ~= nil and type(loss) ~= "number" then blame "train_step returns a loss, or nothing, where it makes the updates itself" end
-  state.loss = loss
-  if loss then add_loss(state, loss, 1) end
+  local value = loss
+  if optlua.is_tensor(loss) then value = loss:item() end
+  if value ~= nil and type(value) ~= "number" then blame "train_step returns a loss, or nothing, where it makes the updates itself" end
+  local problem = value and check_finite(state, loss, value)
+  local skipped, reason = count_skipped(state)
+  if problem or skipped > before then return skip(state, problem or reason) end
+  if state.nonfinite ~= "rollback" then state.skipped = 0 end
+  state.loss = value
+  if value then add_loss(state, value, 1) end
   finish_update(state)
 end
 

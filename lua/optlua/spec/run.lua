@@ -49,14 +49,30 @@ local function choose_monitor(state)
   state.monitor_mode = state.config.monitor_mode or (name:find "loss$" and "min" or "max")
 end
 
+-- What several optimizers want together: to go back if one of them wants it, nothing if all want nothing.
+local function join_nonfinite(cfg)
+  local sections, found, count = { cfg.optimizer or nil }, {}, 0
+  for _, section in pairs(cfg.optimizers or {}) do sections[#sections + 1] = section end
+  for _, section in ipairs(sections) do
+    local wanted = section.nonfinite or "error"
+    found[wanted], count = (found[wanted] or 0) + 1, count + 1
+  end
+  return found.rollback and "rollback" or found.skip and "skip" or count > 0 and found.off == count and "off" or "error"
+end
+
 -- What happens when a loss or a gradient is not finite: the config says, or the optimizer that the script built.
 local function choose_nonfinite(state)
-  local wanted, own = (state.config.optimizer or {}).nonfinite, rawget(state.optimizers, "_options")
-  state.nonfinite = own and own.nonfinite or "error"
-  if wanted ~= "rollback" then return end
-  if state.manual then blame "nonfinite = rollback: train_step makes the updates itself, and must look after them" end
-  state.nonfinite = wanted
-  state.optimizers._clip.measure, state.optimizers._clip.skip = true, true
+  if state.manual then
+    state.nonfinite = join_nonfinite(state.config)
+  else
+    local own = rawget(state.optimizers, "_options")
+    state.nonfinite = own and own.nonfinite or "error"
+    if (state.config.optimizer or {}).nonfinite == "rollback" then state.nonfinite = "rollback" end
+  end
+  if state.nonfinite ~= "rollback" then return end
+  for _, optimizer in pairs(state.manual and state.optimizers or { state.optimizers }) do
+    if optimizer._clip then optimizer._clip.measure, optimizer._clip.skip = true, true end
+  end
 end
 
 -- Optimizers and schedulers: as the spec or the model builds them.
