@@ -103,4 +103,26 @@ function goldens.check(golden, case, class, dtype, tolerance)
   return optimizer, params
 end
 
+-- Whether a case has an option, and besides it nothing but a rate and what the option needs.
+local function is_alone(case, option, needed)
+  local others = 0
+  for name in pairs(case.options) do
+    if name ~= option and name ~= needed and name ~= "lr" then others = others + 1 end
+  end
+  return case.options[option] ~= nil and others == 0
+end
+
+--- The options of a class that no case has by itself; `needs`: for an option, the one without which it does nothing.
+function goldens.missing(golden, class, needs)
+  local missing = {}
+  for _, option in ipairs(class.hyper_names) do
+    local found = false
+    for _, case in ipairs(golden.cases) do
+      found = found or case.class == class.name and is_alone(case, option, needs[option])
+    end
+    if not found then missing[#missing + 1] = option end
+  end
+  return missing
+end
+
 return goldens

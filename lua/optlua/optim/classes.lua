@@ -16,8 +16,9 @@ function classes.is_class(value) return definition.is_class(value) or wrapper.is
 
 -- Those that come with the library; each in the file of its name in small letters.
 local builtin = {
-  "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Muon", "NAdam", "Prodigy", "RAdam", "RMSprop", "Rprop", "SGD",
-  "ScheduleFreeAdamW", "ScheduleFreeSGD", "SparseAdam",
+  "ASGD", "AdEMAMix", "AdaBelief", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Adan", "LAMB", "LARS",
+  "Lion", "Muon", "NAdam", "Prodigy", "RAdam", "RMSprop", "Rprop", "SGD", "ScheduleFreeAdamW", "ScheduleFreeSGD", "Signum",
+  "SparseAdam",
 }
 local is_builtin = {}
 for _, name in ipairs(builtin) do is_builtin[name] = true end

@@ -25,12 +25,17 @@ local wrapper = require "optlua.optim.wrapper"
 
 ---@class optlua.optim
 ---@field ASGD optlua.optim.Class
+---@field AdEMAMix optlua.optim.Class
+---@field AdaBelief optlua.optim.Class
 ---@field Adadelta optlua.optim.Class
 ---@field Adafactor optlua.optim.Class
 ---@field Adagrad optlua.optim.Class
 ---@field Adam optlua.optim.Class
 ---@field AdamW optlua.optim.Class
 ---@field Adamax optlua.optim.Class
+---@field Adan optlua.optim.Class
+---@field LAMB optlua.optim.Class
+---@field LARS optlua.optim.Class
 ---@field Lion optlua.optim.Class
 ---@field Muon optlua.optim.Class
 ---@field NAdam optlua.optim.Class
@@ -41,6 +46,7 @@ local wrapper = require "optlua.optim.wrapper"
 ---@field SGD optlua.optim.Class
 ---@field ScheduleFreeAdamW optlua.optim.Class
 ---@field ScheduleFreeSGD optlua.optim.Class
+---@field Signum optlua.optim.Class
 ---@field SparseAdam optlua.optim.Class
 ---@field sqrt fun(x: optlua.Operand): optlua.Operand
 ---@field rsqrt fun(x: optlua.Operand): optlua.Operand 1 / sqrt(x)
