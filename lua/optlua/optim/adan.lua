@@ -26,7 +26,7 @@ return optim.define {
     local direction = 1 / (1 - b1 ^ h.step) * s.exp_avg + b2 / (1 - b2 ^ h.step) * s.exp_avg_diff
     local denominator = 1 / math.sqrt(1 - b3 ^ h.step) * optim.sqrt(s.exp_avg_sq) + h.eps
     local decay = h.lr * h.weight_decay
-    if h.no_prox then return p * (1 - decay) - h.lr * (direction / denominator) end
-    return 1 / (1 + decay) * p - h.lr / (1 + decay) * (direction / denominator)
+    if decay == 0 or h.no_prox then return p * (1 - decay) - h.lr * (direction / denominator) end
+    return (p - h.lr * (direction / denominator)) / (1 + decay)
   end,
 }

@@ -2,7 +2,7 @@
 --- slow average of the gradient. Options and defaults as in the authors' ml-ademamix, but that 0 means no warm-up.
 local optim = require "optlua.optim"
 
--- beta3 on its way from beta1: its half-life grows linearly (section 3, "Tackling training instabilities").
+-- beta3 on its way from beta1: its half-life grows linearly (section 3).
 local function warm_beta(from, to, progress)
   return progress < 1 and math.exp(1 / ((1 - progress) / math.log(from) + progress / math.log(to))) or to
 end

@@ -1,10 +1,11 @@
 --- LAMB (You et al., 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", algorithm 2):
---- Adam's direction, as long as the parameter. Defaults as in the paper's training of BERT. `bias_correction = false` is
---- the form of the authors' program; `clamp_value` bounds the length of a parameter that counts (the paper's phi), 10 there.
+--- Adam's direction, as long as the parameter is. Defaults as in the paper's training of BERT; without
+--- `bias_correction` it is the third version of the paper's preprint.
 local optim = require "optlua.optim"
 
--- Lengths whose ratio is the trust in a step; 1 where one of them is 0.
-local function trust(length, step, limit)
+-- By what the direction is multiplied: the ratio of the lengths, 1 where one of them is 0.
+local function trust(p, direction, limit)
+  local length, step = optim.norm(p), optim.norm(direction)
   return optim.where(optim.min(length, step), optim.min(length, limit) / step, 1)
 end
 
@@ -16,7 +17,7 @@ return optim.define {
     eps = { default = 1e-6, min = 0 },
     weight_decay = { default = 1e-2, min = 0 },
     bias_correction = true,
-    clamp_value = { default = math.huge, min = 0 },
+    clamp_value = { default = math.huge, min = 0, doc = "the length at which a parameter's counts no longer (the paper's phi)" },
     maximize = false,
   },
   state = { exp_avg = 0, exp_avg_sq = { positive = true } },
@@ -28,6 +29,6 @@ return optim.define {
     local c1, c2 = 1, 1
     if h.bias_correction then c1, c2 = 1 - b1 ^ h.step, math.sqrt(1 - b2 ^ h.step) end
     local direction = 1 / c1 * s.exp_avg / (1 / c2 * optim.sqrt(s.exp_avg_sq) + h.eps) + h.weight_decay * p
-    return p - h.lr * trust(optim.norm(p), optim.norm(direction), h.clamp_value) * direction
+    return p - h.lr * trust(p, direction, h.clamp_value) * direction
   end,
 }
