@@ -32,6 +32,9 @@ void ol_workspace_clear(ol_workspace *space) {
   ol_free(space->buffers.data);
 }
 
+/* A batch that moves more bytes finds its arrays in memory and not in a cache. */
+#define FAR 128e6
+
 /* How a pass is cut. */
 
 typedef struct cut {
@@ -144,6 +147,7 @@ static void collect(const ol_batch *batch, ol_workspace *space, int level) {
 typedef struct job {
   const ol_batch *batch;
   const ol_workspace *space;
+  bool far;
 } job;
 
 static void run_chunks(int64_t begin, int64_t end, void *context) {
@@ -158,6 +162,7 @@ static void run_chunks(int64_t begin, int64_t end, void *context) {
                      .numbers = batch->numbers[items[i].run],
                      .arrays = batch->arrays[items[i].run],
                      .gradient_factor = run->gradient_factor,
+                     .far = ((job *)context)->far,
                      .begin = items[i].begin,
                      .end = items[i].end,
                      .partial = (double *)space->partials.data + items[i].partial,
@@ -226,13 +231,16 @@ static void end_level(const ol_batch *batch, const ol_workspace *space, int leve
 
 void ol_batch_run(const ol_batch *batch, ol_workspace *space) {
   int levels = 0;
+  double bytes = 0;
   for (int64_t i = batch->begin; i < batch->end; i++) {
-    const ol_program *program = batch->runs[batch->order[i]].program;
+    const ol_run *run = &batch->runs[batch->order[i]];
+    const ol_program *program = run->program;
+    bytes += program->bytes * (double)run->count;
     if (program->levels > levels) levels = program->levels;
   }
   lay_out_all(batch, space);
   for (int level = 0; level < levels; level++) {
-    job j = { batch, space };
+    job j = { batch, space, bytes > FAR };
     collect(batch, space, level);
     if (ol_threads() <= batch->threads)
       ol_parallel_for(space->chunk_count, 1, run_chunks, &j);

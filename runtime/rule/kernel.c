@@ -11,7 +11,9 @@
 
 enum {
   TILE = OL_MACHINE_TILE,
-  BAND = 16, /* rows of a turned array that are read together: a cache line of floats */
+  PIECE = 64,  /* elements of each array that are fetched at a time … */
+  AHEAD = 512, /* … and how far before they are used */
+  BAND = 16,   /* rows of a turned array that are read together: a cache line of floats */
 };
 
 /* A loop over a tile. Operands are identical or disjoint. Full tiles have a length that the
@@ -31,6 +33,11 @@ enum {
       OL_APART for (int k = 0; k < (n); k++) statement;                                            \
     }                                                                                              \
   } while (0)
+
+/* Asks for the cache lines of PIECE elements of an array. */
+#define FETCH(array, position, size)                                                               \
+  for (size_t line_ = 0; line_ < PIECE * (size); line_ += 64)                                      \
+  __builtin_prefetch((array) + (size_t)(position) * (size) + line_)
 
 #define JOIN_(a, b, c) a##_##b##_##c
 #define JOIN(a, b, c)  JOIN_(a, b, c)

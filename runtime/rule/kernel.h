@@ -15,6 +15,7 @@ typedef struct ol_work {
   const double *numbers;         /* of the run */
   void *const *arrays;           /* operands, then buffers */
   const double *gradient_factor; /* or NULL */
+  bool far;                      /* arrays come from memory and not from a cache */
   int64_t begin, end;
   double *partial; /* takes a double for each accumulator */
   void *scratch;   /* of ol_kernel_scratch bytes, aligned to OL_ALIGNMENT */

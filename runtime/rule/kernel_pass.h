@@ -14,6 +14,7 @@ typedef struct NAME(state) {
   int64_t *band_row;             /* of each access: the first of them, or -1 */
   T *gradient;                   /* the tile for g, or NULL: g is read in place */
   T gradient_factor;
+  int fetching; /* the instruction during which arrays are fetched ahead, or -1 */
 } NAME(state);
 
 TARGET static T NAME(number)(const ol_work *work, ol_factor factor) {
@@ -55,6 +56,7 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
     for (int k = 0; k < OL_LANES; k++)
       s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
   for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
+  s->fetching = work->far && pass->dim < 0 ? pass->instructions - 1 : -1;
   s->gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1;
   s->gradient = work->gradient_factor && pass->gradient >= 0 ? s->tile[pass->gradient] : NULL;
 }
@@ -136,6 +138,34 @@ TARGET static void NAME(execute)(NAME(state) * s, int index, int n, int64_t posi
   }
 }
 
+/* Asks for PIECE elements of each array, from a position on. */
+TARGET static void NAME(fetch)(const NAME(state) * s, int64_t position) {
+  const ol_pass *pass = s->work->pass;
+  for (int i = 0; i < pass->slots; i++)
+    if (pass->slot[i].kind == OL_SLOT_ARRAY) FETCH(s->base[i], position, sizeof(T));
+  for (int i = 0; i < pass->accesses; i++) {
+    const ol_access *access = &pass->access[i];
+    const char *array = s->work->arrays[access->array];
+    if (access->layout == OL_ACCESS_STRAIGHT)
+      FETCH(array, position, ol_dtype_size((ol_dtype)access->dtype));
+  }
+}
+
+/* Executes an instruction on a full tile, a piece after the other, and asks before each of them for
+ * what is AHEAD. All at once would be more than a processor takes at a time; so divisions and roots
+ * go on while memory answers. AdamW from memory: 1.19 of its bytes without, 1.02-1.10 with it; in a
+ * cache 1.1 times as long. */
+TARGET static void NAME(execute_ahead)(NAME(state) * s, int index, int64_t position) {
+  const int slots = s->work->pass->slots;
+  for (int done = 0; done < TILE; done += PIECE) {
+    NAME(fetch)(s, position + AHEAD);
+    NAME(execute)(s, index, PIECE, position);
+    for (int i = 0; i < slots; i++) s->at[i] += PIECE;
+    position += PIECE;
+  }
+  for (int i = 0; i < slots; i++) s->at[i] -= TILE;
+}
+
 /* Executes the instructions on n elements from position on. */
 TARGET static void NAME(tile)(NAME(state) * s, int n, int64_t position) {
   const ol_pass *pass = s->work->pass;
@@ -146,7 +176,11 @@ TARGET static void NAME(tile)(NAME(state) * s, int n, int64_t position) {
     NAME(scale)(n, s->gradient, s->at[i], s->gradient_factor);
     s->at[i] = s->gradient;
   }
-  for (int i = 0; i < pass->instructions; i++) NAME(execute)(s, i, n, position);
+  for (int i = 0; i < pass->instructions; i++)
+    if (i == s->fetching && n == TILE)
+      NAME(execute_ahead)(s, i, position);
+    else
+      NAME(execute)(s, i, n, position);
 }
 
 TARGET static void NAME(elements)(NAME(state) * s) {
