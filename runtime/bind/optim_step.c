@@ -258,6 +258,19 @@ static int program(lua_State *L) {
   return 1;
 }
 
+/* nature(): what the rule that was traced last does: whether it works element by element and never
+ * looked at the shape, whether it multiplies matrices, whether it adds to numbers of the group. */
+static int nature(lua_State *L) {
+  const engine *e = active(L);
+  const ol_step_batch *batches = e->step->batches.item;
+  if (e->step->batches.count == 0) return 0;
+  const ol_program *program = batches[e->step->batches.count - 1].program;
+  lua_pushboolean(L, program->coalesces && !e->tracer->by_shape);
+  lua_pushboolean(L, program->multiplies);
+  lua_pushboolean(L, program->total_count > 0);
+  return 3;
+}
+
 static void make_engine(lua_State *L) {
   engine *e = lua_newuserdatauv(L, sizeof *e, 0);
   *e = (engine){ .tracer = ol_tracer_of(L) };
@@ -275,7 +288,7 @@ void ol_open_step(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "transact", transact }, { "collect", collect }, { "collect_updated", collect_updated },
     { "trace", trace },       { "prepare", prepare }, { "commit", commit },
-    { "program", program },   { NULL, NULL },
+    { "program", program },   { "nature", nature },   { NULL, NULL },
   };
   make_engine(L);
   luaL_setfuncs(L, functions, 1);

@@ -89,6 +89,7 @@ optim.Optimizer = Optimizer
 optim.lr_scheduler = scheduler.lr_scheduler
 optim.scheduler = scheduler.scheduler
 optim.clip_grad_norm_ = clip_grad_norm_
+optim.check = require "optlua.optim.check"
 optim.role = params.role
 optim.groups = groups
 

@@ -74,7 +74,9 @@ local function transform(inner, outer)
   result.doc = outer.doc
   if type(outer.update) == "function" then result.update = wrap(inner.update, outer.update) else result.update = outer.update end
   if outer.name == nil then result.name = nil end
-  return definition.define(result)
+  local class = definition.define(result)
+  class.inner, class.written = inner, outer -- what the rule is made of
+  return class
 end
 
 return transform

@@ -1,296 +1,14 @@
---- check: `optlua check FILE...`: looks for known traps in the source of scripts.
---
---   self.a, self.b = x, y      Lua assigns from right to left: the members would be named in the wrong order
---   if s.x / s.x == 0 / p == g  in an update rule: a symbol is always true and equal only to itself
---   if t:all() / not t:gt(0)    a mask is a tensor, which is always true; so is the number 0 that its item() gives
+--- check: `optlua check FILE...`: looks for known traps in the source of scripts (tools/traps.lua), and tests the classes of
+--- optimizers that a file returns or registers (optim/check).
+local classes = require "optlua.optim.classes"
 local files = require "optlua.files"
-local lexer = require "optlua.tools.lexer"
+local Optimizer = require "optlua.optim.optimizer"
+local options = require "optlua.options"
+local test = require "optlua.optim.check"
+local testing = require "optlua.testing"
+local traps = require "optlua.tools.traps"
 
 local check = {}
-
-local opens = { ["function"] = true, ["if"] = true, ["for"] = true, ["while"] = true, ["repeat"] = true }
-
-local function add(found, token, message) found[#found + 1] = { line = token.line, message = message } end
-
-local function text_at(tokens, at) return tokens[at] and tokens[at].text end
-
--- The place behind the bracket that closes the one at a place.
-local function behind_bracket(tokens, at)
-  local depth = 0
-  repeat
-    local text = text_at(tokens, at)
-    if text == "(" or text == "[" or text == "{" then depth = depth + 1 end
-    if text == ")" or text == "]" or text == "}" then depth = depth - 1 end
-    at = at + 1
-  until depth == 0 or not tokens[at]
-  return at
-end
-
--- self.a, self.b = … ------------------------------------------------------------------------------------------
-
--- The place behind a member that begins here: self.a, self.a.b, self.a[1]; nil: there is none.
-local function behind_member(tokens, at)
-  if text_at(tokens, at) ~= "self" then return nil end
-  local first = at + 1
-  at = first
-  while text_at(tokens, at) == "." or text_at(tokens, at) == "[" do
-    at = text_at(tokens, at) == "." and at + 2 or behind_bracket(tokens, at)
-  end
-  return at > first and at or nil
-end
-
-local function look_for_assignment(tokens, k, found)
-  local at = behind_member(tokens, k)
-  if not at or text_at(tokens, k - 1) == "," then return end
-  local count = 1
-  while at and text_at(tokens, at) == "," do at, count = behind_member(tokens, at + 1), count + 1 end
-  if count > 1 and at and text_at(tokens, at) == "=" then
-    add(found, tokens[k], "several members in one assignment: Lua assigns from right to left, so they would be named in the "
-      .. "wrong order; write one a line")
-  end
-end
-
--- Update rules ------------------------------------------------------------------------------------------------
-
-local makers = { define = true, transform = true }
-
--- What a table that is open at a place is handed to: the name of a function, or nil.
-local function receiver(tokens, at)
-  local depth = 0
-  for k = at - 1, 1, -1 do
-    local text = tokens[k].text
-    if text == "}" or text == ")" or text == "]" or text == "end" then depth = depth + 1 end
-    if text == "{" or text == "(" or text == "[" or opens[text] then
-      if depth == 0 then
-        local before = tokens[k - 1]
-        if before and before.kind == "name" and not opens[before.text] and before.text ~= "return" then return before.text end
-        if text ~= "{" or not before or before.text ~= "(" and before.text ~= "," then return nil end
-      else
-        depth = depth - 1
-      end
-    end
-  end
-end
-
--- What a source says of its rules: whether it makes classes, and the names of functions that are an update.
-local function rules_of(tokens)
-  local rules = { names = { update = true }, any = false }
-  for k, token in ipairs(tokens) do
-    if makers[token.text] then rules.any = true end
-    local value = tokens[k + 2]
-    if token.text == "update" and text_at(tokens, k + 1) == "=" and value and value.kind == "name" and value.text ~= "function" then
-      rules.names[value.text] = true
-    end
-  end
-  return rules
-end
-
--- Whether a rule begins here: the place of its `function`.
-local function rule_at(tokens, k, rules)
-  if not rules.any then return nil end
-  if tokens[k].text == "update" and text_at(tokens, k + 1) == "=" and text_at(tokens, k + 2) == "function" then
-    local name = receiver(tokens, k)
-    return (name == nil or makers[name]) and k + 2 or nil
-  end
-  if tokens[k].text ~= "function" or not tokens[k + 1] or tokens[k + 1].kind ~= "name" then return nil end
-  local at = k + 1
-  while text_at(tokens, at + 1) == "." do at = at + 2 end
-  return text_at(tokens, at + 1) == "(" and rules.names[tokens[at].text] and k or nil
-end
-
--- The names of the parameters of the function that begins at a token, and the place behind them.
-local function parameters(tokens, k)
-  local names, at = {}, k + 1
-  while tokens[at] and tokens[at].text ~= "(" do at = at + 1 end
-  local last = behind_bracket(tokens, at)
-  for m = at + 1, last - 2 do
-    if tokens[m].kind == "name" then names[#names + 1] = tokens[m].text end
-  end
-  return names, last
-end
-
--- The place behind a symbol of the rule (p, g, s.x, a local that was made of them; methods of them), or nil.
-local function behind_symbol(tokens, at, rule)
-  local token, before = tokens[at], text_at(tokens, at - 1)
-  if not token or token.kind ~= "name" or before == "." or before == ":" then return nil end
-  local last
-  if rule.symbols[token.text] then last = at + 1 end
-  if token.text == rule.s and text_at(tokens, at + 1) == "." then last = at + 3 end
-  if not last or text_at(tokens, last) == "." or text_at(tokens, last) == "(" or text_at(tokens, last) == "[" then return nil end
-  while text_at(tokens, last) == ":" do last = behind_bracket(tokens, last + 2) end
-  return last
-end
-
-local arithmetic = { ["+"] = true, ["-"] = true, ["*"] = true, ["/"] = true, ["^"] = true }
-local compares = { ["=="] = true, ["~="] = true }
-local orders = { ["<"] = true, [">"] = true, ["<="] = true, [">="] = true }
-local logic = { ["and"] = true, ["or"] = true, ["not"] = true }
-
--- The place behind one operand: a number, or a name with its fields, calls and indices.
-local function behind_operand(tokens, at)
-  while text_at(tokens, at) == "-" do at = at + 1 end
-  if text_at(tokens, at) == "(" then
-    at = behind_bracket(tokens, at)
-  else
-    at = at + 1
-  end
-  while true do
-    local text = text_at(tokens, at)
-    if text == "." or text == ":" then at = at + 2
-    elseif text == "(" or text == "[" then at = behind_bracket(tokens, at)
-    else return at end
-  end
-end
-
--- The places in front of and behind the sum or product that a symbol is part of, and the brackets around it alone.
-local function extent(tokens, first, last)
-  while true do
-    while arithmetic[text_at(tokens, last)] do last = behind_operand(tokens, last + 1) end
-    local caller = tokens[first - 2]
-    local called = caller and (caller.kind == "name" and not logic[caller.text] and not opens[caller.text]
-      and caller.text ~= "elseif" and caller.text ~= "until" and caller.text ~= "return" or caller.text == ")" or caller.text == "]")
-    if text_at(tokens, first - 1) ~= "(" or text_at(tokens, last) ~= ")" or called then return first - 1, last end
-    first, last = first - 1, last + 1
-  end
-end
-
-local tests = { ["if"] = true, ["elseif"] = true, ["while"] = true, ["until"] = true }
-local begins = { ["="] = true, ["("] = true, [","] = true, ["{"] = true, ["return"] = true, ["not"] = true, ["or"] = true,
-  ["if"] = true, ["elseif"] = true, ["while"] = true, ["until"] = true }
-
-local function is_tested(before, after)
-  if before == "not" or after == "and" then return true end
-  if tests[before] then return not arithmetic[after] and not compares[after] and not orders[after] end
-  return after == "or" and begins[before] or (before == "and" or before == "or") and (after == "then" or after == "do")
-end
-
--- One place of a rule's body.
-local function look_at_symbol(tokens, at, rule, found)
-  local behind = behind_symbol(tokens, at, rule)
-  if not behind then return end
-  local first, last = extent(tokens, at, behind)
-  local before, after = text_at(tokens, first), text_at(tokens, last)
-  local name = tokens[at].text == rule.s and rule.s .. "." .. tokens[at + 2].text or tokens[at].text
-  if compares[before] or compares[after] then
-    add(found, tokens[at], ("%s is compared with == or ~=: a symbol equals only itself; write optim.where(optim.eq(…), …)"):format(name))
-  elseif is_tested(before, after) then
-    add(found, tokens[at], ("%s is tested for truth: a symbol is always true; write optim.where(…)"):format(name))
-  end
-end
-
-local no_local = { ["."] = true, [":"] = true, [","] = true, ["{"] = true, ["("] = true }
-
--- NAME = expression: the name is a symbol from here on if a sum or product with a symbol is all that the expression is.
-local function note_local(tokens, at, rule)
-  local name = tokens[at]
-  local before = text_at(tokens, at - 1)
-  if name.kind ~= "name" or no_local[before] or name.text == rule.s then return end
-  if before == "for" then rule.symbols[name.text] = nil end
-  if text_at(tokens, at + 1) ~= "=" then return end
-  local last, symbol = at + 1, false
-  repeat
-    local first = last + 1
-    last = behind_operand(tokens, first)
-    for k = first, last - 1 do symbol = symbol or behind_symbol(tokens, k, rule) ~= nil end
-  until not arithmetic[text_at(tokens, last)]
-  local after = text_at(tokens, last)
-  local whole = not (compares[after] or orders[after] or logic[after]) and not logic[text_at(tokens, at + 2)]
-    and not opens[text_at(tokens, at + 2)] and text_at(tokens, at + 2) ~= "{"
-  rule.symbols[name.text] = symbol and whole or nil
-end
-
--- The place behind the `end` of the block that begins in front of a place.
-local function behind_block(tokens, at)
-  local depth, loops = 1, 0
-  while tokens[at] and depth > 0 do
-    local text = tokens[at].text
-    if tokens[at].kind == "name" then
-      if text == "for" or text == "while" then loops = loops + 1 end
-      if text == "do" and loops > 0 then loops = loops - 1 elseif opens[text] or text == "do" then depth = depth + 1 end
-      if text == "end" or text == "until" then depth = depth - 1 end
-    end
-    at = at + 1
-  end
-  return at
-end
-
--- update = function(p, g, s, h) … end
-local function look_into_rule(tokens, k, rules, found)
-  local start = rule_at(tokens, k, rules)
-  if not start then return end
-  local names, at = parameters(tokens, start)
-  local rule = { s = names[3], symbols = {} }
-  for i = 1, 2 do
-    if names[i] then rule.symbols[names[i]] = true end
-  end
-  for place = at, behind_block(tokens, at) - 1 do
-    look_at_symbol(tokens, place, rule, found)
-    note_local(tokens, place, rule)
-  end
-end
-
--- Conditions on tensors --------------------------------------------------------------------------------------
-
-local masks = {}
-for name in ("all any eq ne lt le gt ge isclose isfinite isinf isnan logical_and logical_not logical_or logical_xor"):gmatch "%S+" do
-  masks[name] = true
-end
-
--- The place in front of the bracket that is closed at a place.
-local function before_bracket(tokens, at)
-  local depth = 0
-  repeat
-    local text = text_at(tokens, at)
-    if text == ")" or text == "]" or text == "}" then depth = depth + 1 end
-    if text == "(" or text == "[" or text == "{" then depth = depth - 1 end
-    at = at - 1
-  until depth == 0 or not tokens[at]
-  return at
-end
-
--- What stands in front of the operand whose method is called at a place (that of the colon).
-local function before_operand(tokens, at)
-  repeat
-    at = at - 1
-    while text_at(tokens, at) == ")" or text_at(tokens, at) == "]" do at = before_bracket(tokens, at) end
-    local token = tokens[at]
-    if token and token.kind == "name" and not logic[token.text] and not tests[token.text] then at = at - 1 end
-  until text_at(tokens, at) ~= "." and text_at(tokens, at) ~= ":"
-  return text_at(tokens, at)
-end
-
-local ends = { ["then"] = true, ["and"] = true, ["or"] = true }
-
-local function look_at_mask(tokens, k, found)
-  local name = tokens[k].text == ":" and text_at(tokens, k + 1)
-  if not masks[name] or text_at(tokens, k + 2) ~= "(" then return end
-  local last, item = behind_bracket(tokens, k + 2), false
-  if text_at(tokens, last) == ":" and text_at(tokens, last + 1) == "item" and text_at(tokens, last + 2) == "(" then
-    last, item = behind_bracket(tokens, last + 2), true
-  end
-  local before, after = before_operand(tokens, k), text_at(tokens, last)
-  local whole = not (after and (arithmetic[after] or compares[after] or orders[after] or after == ":" or after == "." or after == "["))
-  if before == "and" and after == "or" then return end -- a and mask or b chooses
-  local tested = ends[after] and not (compares[before] or orders[before] or arithmetic[before]) or whole and (before == "not" or tests[before])
-  if not tested or found[#found] and found[#found].line == tokens[k].line then return end
-  add(found, tokens[k], item and "the number that item() gives is tested for truth: 0 is true in Lua; compare it: ~= 0"
-    or (":%s(…) is tested for truth: it gives a tensor, which is always true; write :%s:item() ~= 0"):format(name,
-      (name == "all" or name == "any") and name .. "()" or name .. "(…):any()"))
-end
-
---- The traps in a source.
----@param source string
----@return { line: integer, message: string }[]
-function check.source(source)
-  local found, tokens = {}, lexer.tokens(source)
-  local rules = rules_of(tokens)
-  for k in ipairs(tokens) do
-    look_for_assignment(tokens, k, found)
-    look_into_rule(tokens, k, rules, found)
-    look_at_mask(tokens, k, found)
-  end
-  return found
-end
 
 -- The source of a file; its first line may name the interpreter.
 local function read(path)
@@ -302,24 +20,100 @@ local function read(path)
   return (source:gsub("^#[^\n]*", ""))
 end
 
+-- Running a script ---------------------------------------------------------------------------------------------
+
+local training = {} -- raised when a script that is only to make classes begins to train
+
+-- What a script returns; one that trains is stopped at its first step.
+local function load_script(path)
+  local step = Optimizer.step
+  Optimizer.step = function() error(training, 0) end
+  local ok, result = pcall(testing.load, path)
+  Optimizer.step = step
+  if ok then return true, result end
+  return result == training, result ~= training and result or nil
+end
+
+-- Adds a class, or all in a table, in the order of their keys.
+local function add(found, value)
+  if classes.is_class(value) then
+    if not found[value] then found[#found + 1], found[value] = value, true end
+  elseif type(value) == "table" and not getmetatable(value) then
+    local keys = {}
+    for key in pairs(value) do keys[#keys + 1] = key end
+    table.sort(keys, function(a, b)
+      if type(a) == type(b) and type(a) ~= "boolean" then return a < b end
+      return tostring(a) < tostring(b)
+    end)
+    for _, key in ipairs(keys) do
+      if classes.is_class(value[key]) then add(found, value[key]) end
+    end
+  end
+end
+
+local function registered()
+  local list = {}
+  for _, name in ipairs(classes.added "*") do list[name] = classes.resolve(name) end
+  return list
+end
+
+-- The classes that a script returns or registers; nil and a message where it fails.
+local function classes_of(path)
+  local before = registered()
+  local ok, result = load_script(path)
+  if not ok then return nil, tostring(result) end
+  local found, after = {}, registered()
+  add(found, result)
+  for _, name in ipairs(options.names(after)) do
+    if after[name] ~= before[name] then add(found, after[name]) end
+  end
+  return found
+end
+
+-- The command ----------------------------------------------------------------------------------------------------
+
+-- Prints the traps in a source; whether there are none.
+local function check_source(path, source)
+  local found = traps.source(source)
+  for _, one in ipairs(found) do print(("%s:%d: %s"):format(path, one.line, one.message)) end
+  return #found == 0
+end
+
+-- Prints how the classes of a script do; whether nothing fails.
+local function check_classes(path)
+  local found, problem = classes_of(path)
+  if not found then
+    print(problem)
+    return false
+  end
+  local good = true
+  for _, class in ipairs(found) do
+    local report = test(class)
+    print(report)
+    good = good and report.ok
+  end
+  return good
+end
+
+local function check_file(path)
+  local source = read(path)
+  local chunk, wrong = load(source, "@" .. path, "t")
+  if not chunk then
+    print(wrong)
+    return false
+  end
+  local good = check_source(path, source)
+  if traps.hands_out_classes(source) then good = check_classes(path) and good end
+  return good
+end
+
 --- The command: prints what it finds, and ends with status 1 if there is something.
 ---@param ... string files
 function check.run(...)
-  local status = 0
-  for _, path in ipairs { ... } do
-    local source = read(path)
-    local chunk, wrong = load(source, "@" .. path, "t")
-    if not chunk then
-      print(wrong)
-      status = 1
-    end
-    for _, one in ipairs(chunk and check.source(source) or {}) do
-      print(("%s:%d: %s"):format(path, one.line, one.message))
-      status = 1
-    end
-  end
-  if status == 0 then print "no traps found" end
-  os.exit(status, true)
+  local good = true
+  for _, path in ipairs { ... } do good = check_file(path) and good end
+  if good then print "no traps found" end
+  os.exit(good and 0 or 1, true)
 end
 
 return check

@@ -1,0 +1,218 @@
+-- optim.check: it finds what is wrong with classes that are wrong on purpose, one for each line; every class of the library
+-- passes.
+local fails = require("fails").containing
+local classes = require "optlua.optim.classes"
+local optlua = require "optlua"
+local optim = optlua.optim
+
+-- A class with an rate and this rule, and what else its definition has.
+local function define(update, more)
+  local definition = { name = "X", hyper = { lr = { default = 0.1, min = 0 } }, update = update }
+  for field, value in pairs(more or {}) do definition[field] = value end
+  return optim.define(definition)
+end
+
+local function good(p, g, _, h) return p - h.lr * g end
+
+-- Classes by the line that they fail, with a part of what it says, and the other lines that fail with it.
+local wrong = {
+  quadratic = { says = "the loss went from 19.34 to", also = "rosenbrock bfloat16", make = function()
+    return define(function(p, g, s, h)
+      s.x = g
+      return p + h.lr * g
+    end, { state = { x = 0 } })
+  end },
+  rosenbrock = { says = "with lr = 0.1; smaller ones down to 1e-05 fail too", make = function()
+    return define(function(p, g, _, h) return p - h.lr * optim.where(optim.lt(optim.abs(g), 50), g, -g) end)
+  end },
+  again = { says = "two runs differ: the parameter p1 differs by up to", also = "threads tensors groups resumed absent empty no_dimension "
+    .. "strided nonfinite", make = function()
+    local calls = 0
+    return define(function(p, g, _, h)
+      calls = calls + 1
+      return p - h.lr / (1 + 1e-3 * calls) * g
+    end)
+  end },
+  threads = { says = "on 1 and 3 threads: the parameter p1 differs", make = function()
+    return define(function(p, g, _, h) return p - h.lr / optlua.get_num_threads() * g end)
+  end },
+  tensors = { says = "whole and cut in two: the parameters differ", make = function()
+    return define(function(p, g, s, h)
+      s.x = s.x + g
+      return p - h.lr * s.x
+    end, { state = function(shape) return { x = { init = shape[1] * 0.01 } } end, accepts = { ndim = { 1, 2 } } })
+  end },
+  groups = { also = "nonfinite resumed", says = "in one group and in several: the parameter p2 differs", make = function()
+    local now
+    return define(function(p, g, _, h)
+      local first = now ~= h.step
+      now = h.step
+      return p - (first and 1 or 0.5) * h.lr * g
+    end)
+  end },
+  resumed = { says = "resumed and uninterrupted: the parameter p1 differs", also = "groups absent nonfinite", make = function()
+    local count
+    return define(function(p, g, _, h)
+      count = h.step == 1 and 1 or count + 1
+      return p - h.lr / count * g
+    end)
+  end },
+  absent = { says = "beside another parameter and alone: the parameter p2 differs", make = function()
+    local now = 0
+    return define(function(p, g, _, h)
+      now = h.step == 1 and 1 or math.max(now, h.step)
+      return p - h.lr / now * g
+    end)
+  end },
+  empty = { says = "NaN", make = function()
+    return define(function(p, g, _, h) return p - h.lr * (p.numel / p.numel) * g end)
+  end },
+  no_dimension = { says = "attempt to perform arithmetic on a nil value", make = function()
+    return define(function(p, g, _, h) return p - h.lr / p.shape[1] * g end)
+  end },
+  nonfinite = { says = "a step that failed left something: the parameter p1 differs", make = function()
+    local step, calls = 0, 0
+    return define(function(p, g, _, h)
+      if h.step == 1 or h.step ~= step then step, calls = h.step, 0 end
+      calls = calls + 1
+      return p - h.lr / calls * g
+    end)
+  end, also = "groups resumed" },
+  forms = { says = "train() after eval() does not give the parameter back: it differs by up to", make = function()
+    return define(good, { eval = function(p) return 1.01 * p end, train = function(p) return 1.5 * p end })
+  end },
+  states = { says = "idle, lost: declared, but never read and never written", make = function()
+    return define(function(p, g, s, h)
+      s.x = g
+      return p - h.lr * g
+    end, { state = { lost = 0, x = 0, idle = "param" } })
+  end },
+  source = { says = "check_spec.lua:%d+: s.x is compared with == or ~=", pattern = true, make = function()
+    return define(function(p, g, s, h)
+      if s.x == 0 then return p end
+      s.x = g
+      return p - h.lr * g
+    end, { state = { x = 0 } })
+  end },
+  bfloat16 = { says = "the loss went from 19.34 to NaN", make = function()
+    return define(function(p, g, s, h)
+      local small = s.x - 1
+      s.x = 1.001
+      return h.step > 1 and p - 1e-3 * h.lr * g / small or p - h.lr * g
+    end, { state = { x = 0 } })
+  end },
+}
+
+local function failures(report)
+  local keys = {}
+  for _, line in ipairs(report.lines) do
+    if line.result == "FAILS" then keys[#keys + 1] = line.key end
+  end
+  table.sort(keys)
+  return table.concat(keys, " ")
+end
+
+local function sorted(text)
+  local words = {}
+  for word in text:gmatch "%S+" do words[#words + 1] = word end
+  table.sort(words)
+  return table.concat(words, " ")
+end
+
+describe("optim.check finds", function()
+  for key, one in pairs(wrong) do
+    it("a class that fails " .. key, function()
+      local report = optim.check(one.make())
+      assert.equal(sorted(key .. " " .. (one.also or "")), failures(report), tostring(report))
+      assert.is_truthy(report[key].detail:find(one.says, 1, not one.pattern), report[key].detail)
+      assert.is_false(report.ok)
+    end)
+  end
+
+  it("something for every line of its table", function()
+    for _, line in ipairs(optim.check(define(good)).lines) do
+      local found = wrong[line.key] ~= nil
+      for _, one in pairs(wrong) do found = found or (" " .. (one.also or "") .. " "):find(" " .. line.key .. " ", 1, true) end
+      assert.is_truthy(found, line.key)
+    end
+  end)
+end)
+
+describe("optim.check", function()
+  -- What the defaults leave out: each of these on, whatever has them.
+  local more = { momentum = 0.9, weight_decay = 0.01, amsgrad = true, nesterov = true, centered = true, decoupled_weight_decay = true }
+
+  local function variant(class)
+    local hypers = {}
+    for name, value in pairs(more) do
+      local option = class.hyper[name]
+      if option and type(option.default) == type(value) then hypers[name] = value end
+    end
+    return hypers
+  end
+
+  for _, name in ipairs(optim.list()) do
+    local class = classes.builtin(name)
+    if class then
+      it("passes " .. name, function()
+        for _, hypers in ipairs { {}, variant(class) } do
+          local report = optim.check(name, hypers)
+          assert.is_true(report.ok, tostring(report))
+          assert.equal("holds", report.quadratic.result)
+        end
+      end)
+    end
+  end
+
+  it("prints a table, and has its lines as fields", function()
+    local report = optim.check(define(good))
+    local text = tostring(report)
+    assert.matches("^X: %d+ hold, %d do not apply\n  falls on a quadratic  ", text)
+    assert.matches("\n  two forms of a parameter +does not apply  there is one form\n", text)
+    assert.matches("\n  falls on a quadratic +holds +lr 0.1: 19.34 to %S+ in 100 updates\n", text)
+    assert.equal("X", report.name)
+    assert.is_true(report.ok)
+    assert.equal(report.lines[1], report.quadratic)
+    assert.is_nil(report.nothing)
+  end)
+
+  it("takes smaller rates where the default is too large, and says which", function()
+    assert.matches("^lr 0.3: ", optim.check(define(good, { hyper = { lr = 30 } })).quadratic.detail)
+    assert.matches("^lr 0.001: ", optim.check(define(good), { lr = 0.001 }).quadratic.detail)
+    assert.matches("^[%d.]+ to ", optim.check(define(function(p, g) return p - 0.1 * g end, { hyper = {} })).quadratic.detail)
+  end)
+
+  it("tries shapes that the class accepts", function()
+    local class = define(good, { accepts = function(tensor) return tensor.ndim == 3 and tensor.shape[1] == 7, "7 is wanted" end })
+    fails("optim.check: X accepts no parameter of the shapes that were tried", optim.check, class)
+    assert.is_true(optim.check(class, { shapes = { { 7, 2, 2 } } }).ok)
+    assert.equal("does not apply", optim.check(optim.Muon).no_dimension.result)
+  end)
+
+  it("tests wrappers as far as it goes", function()
+    local wrapper = optim.wrapper { name = "Around", hyper = { lr = 0.1 }, build = function(named_params, args)
+      return optim.SGD(named_params, { lr = args.lr, momentum = 0.9 })
+    end }
+    local report = optim.check(wrapper)
+    assert.is_true(report.ok, tostring(report))
+    assert.same({ "holds", "it is no update rule" }, { report.resumed.result, report.source.detail })
+  end)
+
+  it("leaves random numbers and threads as they are", function()
+    optlua.manual_seed(5)
+    local random, threads = optlua.rand { 2 }:totable(), optlua.get_num_threads()
+    optlua.manual_seed(5)
+    optim.check "SGD"
+    assert.same(random, optlua.rand { 2 }:totable())
+    assert.equal(threads, optlua.get_num_threads())
+  end)
+
+  it("refuses what is no class, and what the class does not know", function()
+    fails('optim.check: unknown optimizer "Adm" (did you mean "Adam"', optim.check, "Adm")
+    fails("optim.check: class: a class or its name expected, got a number", optim.check, 1)
+    fails("optim.check: options are a table, not a number", optim.check, "SGD", 1)
+    fails('optim.check: SGD: unknown hyperparameter "lrr" (did you mean "lr"', optim.check, "SGD", { lrr = 1 })
+    fails("optim.check: SGD: lr: expected a number at least 0", optim.check, "SGD", { lr = -1 })
+    fails("optim.check: shapes: expected a list", optim.check, "SGD", { shapes = 3 })
+  end)
+end)
