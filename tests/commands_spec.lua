@@ -8,6 +8,7 @@ local scripts = {
   ["scripts/04_spec.lua"] = { short = "--epochs 2", prints = "epoch  2  step 46  loss [%d.]+  validation accuracy" },
   ["scripts/05_named_params.yaml"] = { short = "--epochs 2", prints = "epoch  2  step 46  loss [%d.]+  validation accuracy" },
   ["scripts/06_char_gpt.lua"] = { short = "--steps 3 --layers 1 --width 16 --heads 2 --context 16", prints = "validation loss [%d.]+.*\nThe " },
+  ["scripts/07_rules.lua"] = { prints = "^MyMuon: %d+ hold" },
   ["scripts/gan_2d.lua"] = { short = "--steps 3", prints = "clusters found %d of 8" },
 }
 

@@ -1,5 +1,6 @@
 -- The commands: optlua check, optlua plot, optlua test.
-local traps_in = require("optlua.tools.traps").source
+local trap_finder = require "optlua.tools.traps"
+local traps_in = trap_finder.source
 local files = require "files"
 local lexer = require "optlua.tools.lexer"
 local process = require "process"
@@ -156,7 +157,8 @@ describe("optlua check", function()
   it("finds none in our own optimizers and layers", function()
     local result = process.run(".", "ls lua/optlua/optim/*.lua lua/optlua/nn/*.lua scripts/*.lua scripts/optimizers/*.lua")
     for path in result.out:gmatch "%S+" do
-      local found = traps_in((files.read(path):gsub("^#[^\n]*", "")))
+      local source = files.read(path):gsub("^#[^\n]*", "")
+      local found = path:find "/optim/" and not trap_finder.hands_out_classes(source) and {} or traps_in(source)
       assert.equal(0, #found, path .. (found[1] and (":%d: %s"):format(found[1].line, found[1].message) or ""))
     end
   end)

@@ -10,7 +10,8 @@
 static const ol_command commands[] = {
   { "--doc", "NAME", "optlua.doc", "print", "describe an operation, a layer, an optimizer", true },
   { "test", NULL, "optlua.tools.test", "run", "run the specs of a folder: test [DIR]" },
-  { "check", "FILE", "optlua.tools.check", "run", "look for traps in scripts, and test optimizers" },
+  { "check", "FILE", "optlua.tools.check", "run",
+    "look for traps in scripts, and test optimizers" },
   { "ckpt", "COMMAND", "optlua.tools.ckpt", "run",
     "look at checkpoints: ckpt show|verify|diff|convert PATH" },
   { "plot", "RUN", "optlua.tools.plot", "run",

@@ -3,8 +3,8 @@ local blame = require "optlua.blame"
 local classes = require "optlua.optim.classes"
 local descent = require "optlua.optim.check.descent"
 local hyper = require "optlua.optim.hyper"
-local optlua = require "optlua"
 local options = require "optlua.options"
+local optlua = require "optlua"
 local pieces = require "optlua.optim.check.pieces"
 local report = require "optlua.optim.check.report"
 local runs = require "optlua.optim.check.runs"
@@ -62,8 +62,7 @@ end
 --- number of threads, whatever the groups and the order, after a save and a load, with gradients that are absent or strided, with
 --- narrow states.
 ---
----     local hyper = require "optlua.optim.hyper"
-local optlua = require "optlua"
+---     local optlua = require "optlua"
 ---     local optim = optlua.optim
 ---     local Signs = optim.define {
 ---       name = "Signs",
