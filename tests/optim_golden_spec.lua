@@ -3,6 +3,8 @@
 local goldens = require "goldens"
 local optim = require("optlua").optim
 
+local function copy(list) return table.move(list, 1, #list, 1, {}) end
+
 -- What an option does nothing without.
 local needs = { dampening = "momentum", nesterov = "momentum", decoupled_weight_decay = "weight_decay" }
 
@@ -25,3 +27,28 @@ for _, file in ipairs { "optim.txt", "optim_muon.txt", "sparse.txt" } do
     end)
   end)
 end
+
+-- The average of ASGD, one number at a time: that of all parameters since the step t0.
+local function naive_average(golden, o)
+  local p, average = copy(golden.start), {}
+  for t, gradient in ipairs(golden.steps) do
+    local eta = o.lr / (1 + o.lambd * o.lr * (t - 1)) ^ o.alpha
+    for i, g in ipairs(gradient) do
+      p[i] = p[i] * (1 - o.lambd * eta) - eta * g
+      average[i] = t - 1 <= o.t0 + 1 and p[i] or average[i] + (p[i] - average[i]) / (t - 1 - o.t0)
+    end
+  end
+  return average
+end
+
+describe("the average of ASGD", function()
+  local golden = goldens.read("optim.txt", 3)
+  for _, o in ipairs { { lr = 0.1, lambd = 0.01, alpha = 0.5, t0 = 50 }, { lr = 0.1, lambd = 0.01, alpha = 0.75, t0 = 1e6 } } do
+    it("is that of the parameters after t0 = " .. o.t0, function()
+      local optimizer = goldens.run(golden, optim.ASGD, o, "float64", function() end)
+      local state, averages = optimizer:state_dict(), {}
+      for i in ipairs(golden.shapes) do averages[i] = state[("state.param%d.ax"):format(i)] end
+      assert.is_true(goldens.worst(goldens.flatten(averages), naive_average(golden, o)) <= goldens.TOLERANCE.float64)
+    end)
+  end
+end)
