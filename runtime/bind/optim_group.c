@@ -312,6 +312,12 @@ static int state_bytes(lua_State *L) {
   return 1;
 }
 
+/* group:set_max_norm(x): the limit of the norm of its gradients. */
+static int set_max_norm(lua_State *L) {
+  ol_check_group(L, 1)->max_norm = luaL_checknumber(L, 2);
+  return 0;
+}
+
 /* group:set_totals(…): the numbers that group_add adds to. */
 static int set_totals(lua_State *L) {
   ol_group *group = ol_check_group(L, 1);
@@ -348,17 +354,12 @@ void ol_open_group(lua_State *L) {
   static const luaL_Reg functions[] = { { "group", new_group },
                                         { "cache", new_cache },
                                         { NULL, NULL } };
-  static const luaL_Reg group_methods[] = { { "twin", twin_group },
-                                            { "exchange", exchange_groups },
-                                            { "zero_grad", zero_grad },
-                                            { "shapes", shapes },
-                                            { "layouts", set_layouts },
-                                            { "state", read_state },
-                                            { "restore", restore },
-                                            { "bytes", state_bytes },
-                                            { "totals", get_totals },
-                                            { "set_totals", set_totals },
-                                            { NULL, NULL } };
+  static const luaL_Reg group_methods[] = {
+    { "twin", twin_group },       { "exchange", exchange_groups },  { "zero_grad", zero_grad },
+    { "shapes", shapes },         { "layouts", set_layouts },       { "state", read_state },
+    { "restore", restore },       { "bytes", state_bytes },         { "totals", get_totals },
+    { "set_totals", set_totals }, { "set_max_norm", set_max_norm }, { NULL, NULL }
+  };
   static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
   make_metatable(L, GROUP, group_methods, release_group);
   make_metatable(L, CACHE, cache_methods, release_cache);

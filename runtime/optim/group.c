@@ -1,6 +1,7 @@
 /* group: making one, its shapes and layouts. */
 #include "optim/group.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -92,7 +93,7 @@ ol_status ol_group_new(ol_error *error, ol_tensor *const *params, const char *co
                        int64_t count, ol_group **out) {
   ol_group *self;
   OL_TRY(OL_ALLOC(error, sizeof *self, "a group", &self));
-  *self = (ol_group){ 0 };
+  *self = (ol_group){ .max_norm = HUGE_VAL };
   ol_object_init(&self->object, destroy);
   ol_status status = fill(error, self, params, names, count);
   if (status == OL_OK)
@@ -163,7 +164,7 @@ void ol_group_zero_grad(ol_group *group) {
 ol_status ol_group_twin(ol_error *error, const ol_group *group, ol_group **out) {
   ol_group *self;
   OL_TRY(OL_ALLOC(error, sizeof *self, "a group", &self));
-  *self = (ol_group){ 0 };
+  *self = (ol_group){ .max_norm = HUGE_VAL };
   ol_object_init(&self->object, destroy);
   ol_status status = make_room(error, self, group->count);
   for (int64_t i = 0; status == OL_OK && i < group->count; i++) {

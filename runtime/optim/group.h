@@ -50,6 +50,8 @@ typedef struct ol_group {
   ol_layout *layout;
   uint64_t moves;                /* ol_storage_moves when addresses were taken */
   double total[OL_GRAPH_TOTALS]; /* numbers of the group that a step adds to */
+  double max_norm;               /* its gradients with a larger norm are scaled down to it */
+  double factor;                 /* what a step multiplies its gradients with */
 } ol_group;
 
 static inline int ol_slab_of(ol_dtype dtype) { return dtype == OL_F64; }

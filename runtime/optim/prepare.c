@@ -1,4 +1,6 @@
 /* prepare: what a step needs before it can be committed: dense arrays, states, norms, runs. */
+#include <math.h>
+
 #include "optim/clip.h"
 #include "optim/list.h"
 
@@ -49,21 +51,76 @@ static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_step_bat
   return OL_OK;
 }
 
-static ol_status measure(ol_error *error, ol_step *step, const ol_step_options *options) {
-  ol_norm_result result;
-  step->inputs.count = 0;
+/* Lists the gradients, and where those of each group end. */
+static ol_status list_gradients(ol_error *error, ol_step *step) {
+  step->inputs.count = step->parts.count = 0;
   OL_TRY(ol_list_reserve(error, &step->inputs, step->entries.count, sizeof(ol_norm_input)));
+  OL_TRY(ol_list_reserve(error, &step->parts, step->groups.count, sizeof(ol_norm_part)));
   for (int64_t i = 0; i < step->entries.count; i++) {
     const ol_member *m = ol_list_at(&step->entries, ol_entry, i)->member;
     *ol_list_at(&step->inputs, ol_norm_input, step->inputs.count++) =
         (ol_norm_input){ m->grad_data, m->dtype, m->numel };
   }
-  OL_TRY(ol_norm(error, step->inputs.item, step->inputs.count, &result));
-  if (result.nonfinite >= 0)
-    return ol_fail(error, OL_NONFINITE, "the gradient of parameter '%s' is not finite",
-                   ol_list_at(&step->entries, ol_entry, result.nonfinite)->member->name);
-  step->norm = options->infinity ? result.infinity : result.two;
-  step->factor = ol_clip_factor(step->norm, options->max_norm);
+  for (int64_t g = 0, b = 0, end = 0; g < step->groups.count; g++) {
+    for (; b < step->batches.count; b++) {
+      const ol_step_batch *batch = ol_list_at(&step->batches, ol_step_batch, b);
+      if (batch->group != *ol_list_at(&step->groups, ol_group *, g)) break;
+      end = batch->end;
+    }
+    ol_list_at(&step->parts, ol_norm_part, step->parts.count++)->end = end;
+  }
+  return OL_OK;
+}
+
+static ol_status fail_nonfinite(ol_error *error, const ol_step *step, int64_t i, const char *when) {
+  return ol_fail(error, OL_NONFINITE, "the gradient of parameter '%s' is not finite%s",
+                 ol_list_at(&step->entries, ol_entry, i)->member->name, when);
+}
+
+/* Finite gradients that a factor above 1 makes infinite fail too. */
+static ol_status check_unscaled(ol_error *error, const ol_step *step, double unscale) {
+  ol_norm_result one;
+  for (int64_t i = 0; i < step->inputs.count; i++) {
+    const ol_norm_input *input = ol_list_at(&step->inputs, ol_norm_input, i);
+    OL_TRY(ol_norm(error, input, 1, &one));
+    double largest = one.infinity * unscale;
+    if (!isfinite(input->dtype == OL_F64 ? largest : (double)(float)largest))
+      return fail_nonfinite(error, step, i, " when it is divided by grad_scale");
+  }
+  return OL_OK;
+}
+
+static double choose(const ol_norm_result *result, const ol_step_options *options) {
+  return (options->infinity ? result->infinity : result->two) * options->unscale;
+}
+
+/* Gives each group its factor; the norm of all gradients after that. */
+static double clip_groups(ol_step *step, const ol_step_options *options) {
+  bool clipped = false;
+  double norm = 0;
+  for (int64_t g = 0; g < step->groups.count; g++) {
+    ol_group *group = *ol_list_at(&step->groups, ol_group *, g);
+    double own = choose(&ol_list_at(&step->parts, ol_norm_part, g)->result, options);
+    double factor = ol_clip_factor(own, group->max_norm);
+    group->factor *= factor;
+    if (factor < 1) clipped = true;
+    norm = options->infinity ? fmax(norm, own * factor) : hypot(norm, own * factor);
+  }
+  return clipped ? norm : step->norm;
+}
+
+/* Measures the gradients and says what each group's are multiplied with. */
+static ol_status measure(ol_error *error, ol_step *step, const ol_step_options *options) {
+  ol_norm_result all;
+  OL_TRY(list_gradients(error, step));
+  OL_TRY(ol_norm_of_parts(error, step->inputs.item, step->inputs.count, step->parts.item,
+                          step->parts.count, &all));
+  if (all.nonfinite >= 0) return fail_nonfinite(error, step, all.nonfinite, "");
+  if (options->unscale > 1) OL_TRY(check_unscaled(error, step, options->unscale));
+  step->norm = choose(&all, options);
+  double factor = ol_clip_factor(clip_groups(step, options), options->max_norm);
+  for (int64_t g = 0; g < step->groups.count; g++)
+    (*ol_list_at(&step->groups, ol_group *, g))->factor *= factor;
   return OL_OK;
 }
 
@@ -99,7 +156,7 @@ static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *
                    .numbers = ol_list_at(&step->numbers, double, batch->numbers),
                    .arrays = array,
                    .count = m->numel,
-                   .gradient_factor = step->factor == 1 ? NULL : &step->factor,
+                   .gradient_factor = batch->group->factor == 1 ? NULL : &batch->group->factor,
                    .totals = batch->group->total };
 }
 
@@ -131,7 +188,8 @@ static ol_status make_runs(ol_error *error, ol_step *step) {
 ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options *options) {
   if (step->next < step->entries.count)
     return ol_fail(error, OL_STATE, "a step is prepared before all its parameters were traced");
-  step->factor = 1;
+  for (int64_t g = 0; g < step->groups.count; g++)
+    (*ol_list_at(&step->groups, ol_group *, g))->factor = options->unscale;
   for (int64_t b = 0; b < step->batches.count; b++)
     OL_TRY(prepare_batch(error, step, ol_list_at(&step->batches, ol_step_batch, b)));
   if (options->measure) OL_TRY(measure(error, step, options));

@@ -39,25 +39,27 @@ typedef struct ol_list {
   int64_t count, capacity;
 } ol_list;
 
-/* What is asked of the gradients of a step, all groups together. */
+/* What is asked of the gradients of a step, all groups together. Those of each group are scaled
+ * down to its max_norm first, where they are measured. */
 typedef struct ol_step_options {
   bool measure;    /* compute their norm; then one that is not finite fails */
   bool infinity;   /* the largest absolute value, not the square root of the sum of squares */
   double max_norm; /* gradients with a larger norm are scaled down to it as they are read */
+  double unscale;  /* what they are multiplied with before everything else */
 } ol_step_options;
 
 typedef struct ol_step {
   ol_machine *machine;
   ol_list groups;                    /* of ol_group *, one reference each */
   ol_list entries, batches, numbers; /* of ol_entry, ol_step_batch, double */
-  ol_list runs, arrays, inputs;      /* of ol_run, void *, ol_norm_input */
+  ol_list runs, arrays;              /* of ol_run, void * */
+  ol_list inputs, parts;             /* of ol_norm_input, ol_norm_part */
   ol_group *group;                   /* whose members are being traced */
   bool updates;                      /* gradients are used, and updates counted */
   int64_t next;                      /* the first entry without a batch */
   int64_t until;                     /* end of the batch that is being traced, at most */
   double norm;                       /* of the last step that measured it */
   bool prepared;                     /* a commit may follow */
-  double factor;                     /* what gradients are multiplied with */
 } ol_step;
 
 /* Makes a step to be used again and again. */

@@ -16,7 +16,7 @@ typedef struct job {
   const ol_norm_input *inputs;
   int64_t *first; /* the first chunk of each input, and the end */
   part *parts;
-  int64_t count;
+  int64_t count, elements;
   double scale; /* a power of two that elements are multiplied with */
 } job;
 
@@ -49,15 +49,20 @@ static void measure_chunks(int64_t begin, int64_t end, void *context) {
   }
 }
 
-/* Measures everything; notes the first input that is not finite. */
-static part measure_all(const job *j, int64_t chunks, int64_t elements, int64_t *nonfinite) {
-  part total = { 0 };
-  if (elements < OL_MACHINE_CHUNK)
-    measure_chunks(0, chunks, (void *)j);
+/* Measures everything. */
+static void measure_all(job *j) {
+  int64_t chunks = j->first[j->count];
+  if (j->elements < OL_MACHINE_CHUNK)
+    measure_chunks(0, chunks, j);
   else
-    ol_parallel_for(chunks, 1, measure_chunks, (void *)j);
+    ol_parallel_for(chunks, 1, measure_chunks, j);
+}
+
+/* Joins what inputs begin … end gave; notes the first that is not finite. */
+static part fold(const job *j, int64_t begin, int64_t end, int64_t *nonfinite) {
+  part total = { 0 };
   *nonfinite = -1;
-  for (int64_t i = 0; i < j->count; i++)
+  for (int64_t i = begin; i < end; i++)
     for (int64_t chunk = j->first[i]; chunk < j->first[i + 1]; chunk++) {
       part p = j->parts[chunk];
       if (!isfinite(p.largest) && *nonfinite < 0) *nonfinite = i;
@@ -67,16 +72,41 @@ static part measure_all(const job *j, int64_t chunks, int64_t elements, int64_t 
   return total;
 }
 
-/* Squares of finite doubles overflow or vanish: then once more, scaled by a power of two. */
-static double two_norm(job *j, int64_t chunks, int64_t elements, part total) {
-  bool safe = total.squares >= 0x1p-900 && total.squares <= 0x1p1000;
-  if (safe || total.largest == 0 || !isfinite(total.largest)) return sqrt(total.squares);
+/* A result that still holds the sum of squares. */
+static ol_norm_result sum(const job *j, int64_t begin, int64_t end) {
+  ol_norm_result result;
+  part total = fold(j, begin, end, &result.nonfinite);
+  result.two = total.squares;
+  result.infinity = total.largest;
+  return result;
+}
+
+/* Makes a norm of it. Squares of finite doubles overflow or vanish: then once more, scaled by a
+ * power of two. */
+static void finish(job *j, int64_t begin, int64_t end, ol_norm_result *result) {
+  bool safe = result->two >= 0x1p-900 && result->two <= 0x1p1000;
+  if (safe || result->infinity == 0 || !isfinite(result->infinity)) {
+    result->two = sqrt(result->two);
+    return;
+  }
   int64_t ignored;
   int exponent;
-  frexp(total.largest, &exponent);
+  frexp(result->infinity, &exponent);
   if (exponent < -1000) exponent = -1000;
   j->scale = ldexp(1, -exponent);
-  return ldexp(sqrt(measure_all(j, chunks, elements, &ignored).squares), exponent);
+  measure_all(j);
+  result->two = ldexp(sqrt(fold(j, begin, end, &ignored).squares), exponent);
+}
+
+/* All sums are taken before any is made a norm, for which everything may be measured again. */
+static void reduce(job *j, ol_norm_part *parts, int64_t part_count, ol_norm_result *out) {
+  measure_all(j);
+  *out = sum(j, 0, j->count);
+  for (int64_t k = 0, begin = 0; k < part_count; begin = parts[k++].end)
+    parts[k].result = sum(j, begin, parts[k].end);
+  finish(j, 0, j->count, out);
+  for (int64_t k = 0, begin = 0; k < part_count; begin = parts[k++].end)
+    finish(j, begin, parts[k].end, &parts[k].result);
 }
 
 static ol_status check(ol_error *error, const ol_norm_input *inputs, int64_t count) {
@@ -86,28 +116,30 @@ static ol_status check(ol_error *error, const ol_norm_input *inputs, int64_t cou
   return OL_OK;
 }
 
-ol_status ol_norm(ol_error *error, const ol_norm_input *inputs, int64_t count,
-                  ol_norm_result *out) {
+ol_status ol_norm_of_parts(ol_error *error, const ol_norm_input *inputs, int64_t count,
+                           ol_norm_part *parts, int64_t part_count, ol_norm_result *out) {
   job j = { .inputs = inputs, .count = count, .scale = 1 };
-  int64_t chunks = 0, elements = 0;
+  int64_t chunks = 0;
   OL_TRY(check(error, inputs, count));
   j.first = ol_alloc(sizeof *j.first * (size_t)(count + 1));
   for (int64_t i = 0; j.first && i < count; i++) {
     j.first[i] = chunks;
     chunks += (inputs[i].count + OL_MACHINE_CHUNK - 1) / OL_MACHINE_CHUNK;
-    elements += inputs[i].count;
+    j.elements += inputs[i].count;
   }
   if (j.first) j.first[count] = chunks;
   j.parts = ol_alloc(sizeof *j.parts * (size_t)chunks);
   ol_status status = OL_OK;
-  if (!j.first || !j.parts) {
+  if (!j.first || !j.parts)
     status = ol_fail(error, OL_MEMORY, "out of memory for the norm of gradients");
-  } else {
-    part total = measure_all(&j, chunks, elements, &out->nonfinite);
-    out->infinity = total.largest;
-    out->two = two_norm(&j, chunks, elements, total);
-  }
+  else
+    reduce(&j, parts, part_count, out);
   ol_free(j.first);
   ol_free(j.parts);
   return status;
+}
+
+ol_status ol_norm(ol_error *error, const ol_norm_input *inputs, int64_t count,
+                  ol_norm_result *out) {
+  return ol_norm_of_parts(error, inputs, count, NULL, 0, out);
 }

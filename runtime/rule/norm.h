@@ -21,8 +21,18 @@ typedef struct ol_norm_result {
                         NaN or infinite */
 } ol_norm_result;
 
+/* Some inputs: those from the end of the part before on. */
+typedef struct ol_norm_part {
+  int64_t end;
+  ol_norm_result result;
+} ol_norm_part;
+
 /* Reads every input once. The same bits for any number of threads and any instruction set. Fails
  * only for lack of memory, or (OL_DTYPE) for inputs that are no floats. */
 ol_status ol_norm(ol_error *error, const ol_norm_input *inputs, int64_t count, ol_norm_result *out);
+
+/* The same, and the results of parts that follow each other. */
+ol_status ol_norm_of_parts(ol_error *error, const ol_norm_input *inputs, int64_t count,
+                           ol_norm_part *parts, int64_t part_count, ol_norm_result *out);
 
 #endif

@@ -75,7 +75,7 @@ static int trace(ol_group *group) {
 }
 
 static ol_status prepare(void) {
-  ol_step_options options = { .max_norm = 1 };
+  ol_step_options options = { .max_norm = 1, .unscale = 1 };
   return ol_step_prepare(&error, step, &options);
 }
 

@@ -5,6 +5,7 @@
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local classes = require "optlua.optim.classes"
+local clipping = require "optlua.optim.clipping"
 local extras = require "optlua.optim.extras"
 local Group = require "optlua.optim.group"
 local grouping = require "optlua.optim.grouping"
@@ -12,6 +13,7 @@ local hooks = require "optlua.optim.hooks"
 local Optimizer = require "optlua.optim.optimizer"
 local params = require "optlua.optim.params"
 local parts = require "optlua.optim.parts"
+local Whole = require "optlua.optim.whole"
 local wrapper = require "optlua.optim.wrapper"
 
 ---@class optlua.optim.Container: optlua.optim.Optimizer
@@ -24,13 +26,16 @@ Container.__name = "optimizer container"
 Container.__tostring = Optimizer.__tostring
 
 local settings = {
-  max_norm = { required = false, type = "number", min = 0, doc = "gradients with a larger norm are scaled down to it" },
+  max_norm = { required = false, type = "number", min = 0, doc = Whole.schema.max_norm.doc },
+  grad_scale = { required = false, type = "number", above = 0, doc = Whole.schema.grad_scale.doc },
   norm_type = { default = 2, choices = { 2, math.huge }, doc = "2, or math.huge for the largest absolute value" },
   nonfinite = { default = "off", choices = { "off", "error", "skip" }, doc = "what happens when a gradient is not finite" },
   ema = { required = false, type = "number", min = 0, max = 1, doc = "decay of an average of the weights" },
   state_dtype = Group.settings.state_dtype,
   track_updates = { default = false, doc = "whether stats() has the ratio of updates to weights" },
+  zero = { default = false, doc = "whether gradients are absent after a step, as after zero_grad" },
 }
+for name, option in pairs(clipping.settings) do settings[name] = option end
 Container.settings = settings
 
 -- Making -------------------------------------------------------------------------------------------------
@@ -72,16 +77,23 @@ local function add_members(self, plans)
   end
 end
 
--- Notes the options; returns what is wrong with them.
+-- Notes the options; returns what is wrong with them. Some hold for each group that does not say otherwise.
 local function set_options(self, given)
   local checked, problems = options.collect(given, settings)
+  self._of_groups = {}
+  for name in pairs(Group.settings) do
+    if settings[name] then self._of_groups[name] = checked[name] end
+  end
   self._clip = {
     measure = checked.max_norm ~= nil or checked.nonfinite == "error" or checked.nonfinite == "skip",
     infinity = checked.norm_type == math.huge,
     max_norm = checked.max_norm,
+    grad_scale = checked.grad_scale,
     skip = checked.nonfinite == "skip",
+    zero = checked.zero,
   }
-  self._extras = { ema = checked.ema, track_updates = checked.track_updates, state_dtype = checked.state_dtype }
+  self._whole = Whole.new(self._name, self._clock, self._clip)
+  self._extras = { ema = checked.ema, track_updates = checked.track_updates }
   self._options = checked
   return problems
 end
@@ -116,9 +128,9 @@ end
 -- Gives groups that a wrapper built what the container's options say.
 local function complete_built(self, optimizer)
   local added = self._extras
-  if not (optimizer._groups and (added.ema or added.track_updates or added.state_dtype)) then return end
+  if not (optimizer._groups and (added.ema or added.track_updates or next(self._of_groups))) then return end
   for k, group in ipairs(optimizer._groups) do
-    optimizer._groups[k] = group:remade(extend(self, group.class), { ema_decay = added.ema }, added.state_dtype)
+    optimizer._groups[k] = group:remade(extend(self, group.unclipped), { ema_decay = added.ema }, self._of_groups)
   end
 end
 
@@ -130,12 +142,29 @@ local function complete(self, plans)
       plan.class = extend(self, plan.class)
       plan.origin = plan.origin or {}
       if self._extras.ema then plan.base.ema_decay, plan.origin.ema_decay = self._extras.ema, "the option ema" end
-      plan.settings.state_dtype = plan.settings.state_dtype or self._extras.state_dtype
+      for name, value in pairs(self._of_groups) do
+        if plan.settings[name] == nil then
+          plan.settings[name], plan.origin[name] = value, "the option " .. name
+        end
+      end
+    end
+  end
+end
+
+-- What wrappers build that is no optimizer of this library would see gradients that are not divided by grad_scale.
+local function check_members(self, plans, problems)
+  for _, plan in ipairs(plans) do
+    for _, built in ipairs(plan.built or {}) do
+      if not built._groups then
+        problems[#problems + 1] = self._whole:refuse("grad_scale",
+          ("group '%s' has an optimizer of its own, which would see gradients that are not divided by it"):format(plan.name))
+      end
     end
   end
 end
 
 local function finish(self, plans, problems)
+  check_members(self, plans, problems)
   self:_check(plans, problems)
   complete(self, plans)
   add_optimizers(self, self:_adopt(plans))
@@ -216,7 +245,8 @@ end
 ---   optional = true: it may take none
 ---   lr_scale, wd_scale: multiply lr and weight_decay, wherever they come from
 ---   unfreeze_at: its parameters are frozen until so many updates have been made
----   state_dtype: as below, for this group
+---   state_dtype, clip_value, agc, agc_eps, max_group_norm: as below, for this group; those that clip can also be given to
+---    a class, optim.AdamW(model, { clip_value = 1 })
 --- What a group leaves out comes from the options, where they name a class or hyperparameters: { class =
 --- "AdamW", lr = 1e-3 } holds for the groups of AdamW and those without a class; without a class there, for
 --- every group whose class has the hyperparameter.
@@ -231,15 +261,36 @@ end
 ---   a function (name, parameter, module) that returns whether it matches
 ---
 --- Options:
----   max_norm: gradients whose norm together is larger are scaled down to it, as they are read (they are
----    not written); default none
+---   grad_scale: what the loss was multiplied with: gradients are divided by it before everything else; default 1
+---   max_norm: gradients whose norm together is larger are scaled down to it; default none, math.huge only measures
+---   max_group_norm: the same for the gradients of each group by itself
 ---   norm_type: 2, or math.huge for the largest absolute value; default 2
+---   agc: adaptive clipping (Brock et al., 2021): the gradients of a unit, a row over all dimensions but the first or a whole vector,
+---    are scaled down where their norm is larger than agc times that of the weights, which counts as agc_eps (default 1e-3) at least
+---   clip_value: each element of a gradient is kept within ±clip_value
+---   zero = true: after a step gradients are absent, as after zero_grad; where the step raises, they stay
 ---   nonfinite: "off"; "error" to raise when a gradient is not finite, as max_norm does too; "skip" to make no
 ---    update then, and clear the gradients; default "off". (A spec knows "rollback" besides)
 ---   ema: keeps an average of the weights: average = ema * average + (1 - ema) * weight after each update.
 ---    optimizer:with_ema(fn) calls fn with the averages in the model
 ---   state_dtype: "bfloat16" stores states in half the memory (rounded to nearest); default: as the parameter
 ---   track_updates: stats() then has the ratio of the norm of the update to that of the weights
+---
+--- Gradients are changed as they are read, in the pass of the update, and never written. In this order: they are divided by
+--- grad_scale, must be finite (where a norm or nonfinite asks for it), and are clipped by the norm of the group, by the norm of
+--- all, by agc, by clip_value; the rule sees the result. stats().grad_norm is the norm before clipping.
+---
+--- optimizer.max_norm and optimizer.grad_scale are fields that can be read and set between steps (nil: none), the other limits
+--- those of groups, optimizer.groups.NAME.clip_value; optim.scheduler moves all of them. They are saved: a loss scale goes on as it
+--- was. Clipping that was added or taken away since a save is no obstacle to loading.
+---
+---     local layer = nn.Linear(2, 1, { bias = false })
+---     local careful = optim.container(layer, "SGD", { lr = 1, grad_scale = 1024, clip_value = 0.5, zero = true })
+---     local before = layer.weight:detach():clone()
+---     local loss = (layer.weight * 3):sum()
+---     ;(loss * careful.grad_scale):backward()
+---     careful:step()
+---     print(layer.weight:detach() - before, layer.weight.grad) --> tensor([[-0.5000, -0.5000]]) nil
 ---
 --- Parameters that are frozen (requires_grad is false) are in their group, but are not updated until they are
 --- woken. Parts of a model that have names, { { "encoder", a }, { "head", b } }, prefix their parameters:
@@ -306,6 +357,7 @@ end
 
 -- Sets a field of a container that is extended: any but those that are its groups'.
 local function set_own(self, name, value)
+  if Optimizer._set_whole(self, name, value) then return end
   Optimizer._refuse_field(self, name)
   rawset(self, name, value)
 end

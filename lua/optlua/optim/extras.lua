@@ -1,5 +1,6 @@
---- extras: what a container adds to the rules of its classes: averages of the weights, and measures of its updates.
+--- extras: what containers and groups add to the rules of their classes: averages of the weights, clipping, measures of updates.
 local optim = require("optlua.core").hidden.optim.operations
+local clipping = require "optlua.optim.clipping"
 local transform = require "optlua.optim.transform"
 
 local extras = {}
@@ -37,6 +38,16 @@ function extras.averaged(class)
       end,
     })
   end)
+end
+
+--- The class that clips its gradients as the settings of a group say; itself where they do not.
+---@param class optlua.optim.Class
+---@param settings table<string, any>
+---@return optlua.optim.Class
+function extras.clipped(class, settings)
+  local key, schema, update = clipping.transform(settings)
+  if not key then return class end
+  return derived(class, key, function(inner) return transform(inner, { name = inner.name, hyper = schema, update = update }) end)
 end
 
 --- The class that measures, in two numbers of the group, the squares of its updates and of its weights.

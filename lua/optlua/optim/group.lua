@@ -3,6 +3,8 @@
 local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local clipping = require "optlua.optim.clipping"
+local extras = require "optlua.optim.extras"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 local wrapper = require "optlua.optim.wrapper"
@@ -57,6 +59,7 @@ Group.settings = {
   state_dtype = { required = false, choices = { "bfloat16", "float32", "float64" },
     doc = "in which states are stored that declare no dtype; default: as the parameter is" },
 }
+for name, option in pairs(clipping.settings) do Group.settings[name] = option end
 
 local scaled = { lr_scale = "lr", wd_scale = "weight_decay" }
 
@@ -98,7 +101,9 @@ end
 function Group.left_behind(name, optimizer)
   if not optimizer._groups then return nil end
   local set, lost = optimizer._options or {}, nil
-  if set.max_norm then lost = "the option max_norm" end
+  for _, name in ipairs { "max_norm", "grad_scale", "zero" } do
+    if set[name] then lost = "the option " .. name end
+  end
   if set.nonfinite and set.nonfinite ~= "off" then lost = "the option nonfinite" end
   if #optimizer._before + #optimizer._after > 0 then lost = "hooks" end
   return lost and ("%s: what build returned has %s; that belongs to the container around it"):format(name, lost)
@@ -124,7 +129,7 @@ function Group.plan(class, name, entries, given)
   if wrapper.is(class) then return plan_wrapper(class, name, entries, given) end
   local problems = check_params(class, name, entries)
   local hypers, settings, wrong = split(given)
-  local base, wrong_hypers = hyper.values(hypers, class.hyper)
+  local base, wrong_hypers = hyper.values(hypers, class.hyper, options.names(clipping.schema))
   table.move(wrong_hypers, 1, #wrong_hypers, #wrong + 1, wrong)
   wrong[#wrong + 1] = scale(class, base, settings)
   for _, problem in ipairs(wrong) do
@@ -133,17 +138,19 @@ function Group.plan(class, name, entries, given)
   return { class = class, name = name, entries = entries, base = base, settings = settings, given = given }, problems
 end
 
---- The group again, of another class, with what its base has besides, or a dtype for its states. It has made no update.
+--- The group again, of another class, with what its base has besides, and settings. It has made no update.
 ---@param class optlua.optim.Class
 ---@param more table<string, any> hyperparameters
----@param state_dtype? string where the group has none
+---@param settings table<string, any> where the group has none
 ---@return optlua.optim.Group
-function Group:remade(class, more, state_dtype)
+function Group:remade(class, more, settings)
   local plan = { class = class, name = self.name, base = {}, settings = {}, entries = {}, given = self.given, origin = self.origin }
   for name, value in pairs(self.base) do plan.base[name] = value end
   for name, value in pairs(more) do plan.base[name] = value end
-  for name in pairs(Group.settings) do plan.settings[name] = self[name] end
-  plan.settings.state_dtype = plan.settings.state_dtype or state_dtype
+  for name, value in pairs(settings) do plan.settings[name] = value end
+  for name in pairs(Group.settings) do
+    if self[name] ~= nil then plan.settings[name] = self[name] end
+  end
   for i, name in ipairs(self.names) do plan.entries[i] = { name, self.params[i], self.modules[i] or nil } end
   local group = Group.new(plan, self.clock)
   for _, schedule in ipairs(self.schedules) do group:attach(schedule) end
@@ -180,11 +187,14 @@ end
 ---@param clock { updates: integer }
 ---@return optlua.optim.Group
 function Group.new(plan, clock)
-  local class = plan.class
-  local self = setmetatable({ class = class, base = plan.base }, Group)
+  local class = extras.clipped(plan.class, plan.settings)
+  local self = setmetatable({ class = class, unclipped = plan.class, base = plan.base }, Group)
   self:join(plan.name, clock)
   self.given, self.origin = plan.given, plan.origin or {}
   for name, value in pairs(plan.settings) do self[name] = value end
+  for name in pairs(clipping.schema) do
+    if class.hyper[name] and self.base[name] == nil then self.base[name] = self[name] or class.hyper[name].default end
+  end
   self.names, self.params, self.modules = {}, {}, {}
   for i, entry in ipairs(plan.entries) do
     self.names[i], self.params[i], self.modules[i] = entry[1], entry[2], entry[3] or false
@@ -205,6 +215,7 @@ function Group.new(plan, clock)
   self.has_numbers = next(class.numbers) ~= nil or class.before ~= nil or class.after ~= nil
   if self.has_numbers then face_numbers(self) end
   self.handle = core.group(self.names, self.params)
+  self.has_limit = class.hyper.max_group_norm ~= nil
   freeze(self)
   self.shapes, self.shape_of = self.handle:shapes()
   return self
@@ -354,14 +365,21 @@ function Group:set_layouts(layouts, of_shape, reads)
   for i, place in ipairs(of_shape) do self.of_shape[i] = layouts[place] end
 end
 
---- Before an update: evaluates the schedules, and asks for the states where that is needed.
+--- Evaluates the schedules for an update.
 ---@param updates integer
-function Group:stage(updates)
+function Group:move(updates)
   local schedules, values = self.schedules, self.values
   for i = 1, #schedules do
     local schedule = schedules[i]
     values[schedule.name] = evaluate_or_raise(self, schedule, updates)
   end
+end
+
+--- Before an update: evaluates the schedules, and asks for the states where that is needed.
+---@param updates integer
+function Group:stage(updates)
+  self:move(updates)
+  if self.has_limit then self.handle:set_max_norm(self.values.max_group_norm) end
   if is_stale(self) then ask_states(self) end
 end
 
@@ -410,14 +428,19 @@ function Group:lend_numbers()
   self.handle:set_totals(table.unpack(list))
 end
 
---- After an update that was committed: notes what it used. Cannot fail.
-function Group:commit()
+--- Notes what the update used that was committed. Cannot fail.
+function Group:note()
   local schedules, values, used, assigned = self.schedules, self.values, self.used, self.assigned
   for i = 1, #schedules do
     local name = schedules[i].name
     used[name], assigned[name] = values[name], false
   end
   self.last = "used"
+end
+
+--- After an update that was committed. Cannot fail.
+function Group:commit()
+  self:note()
   if self.present then self.updates = self.updates + 1 end
 end
 

@@ -50,7 +50,8 @@ local function read_group(given, i, context, problems)
   complain(problem)
   for key, value in pairs(given) do
     if context.settings[key] and not Group.settings[key] then
-      complain(("'%s' is an option of the container, not of a group"):format(key))
+      complain(("'%s' is an option of the container, not of a group%s"):format(key,
+        key == "max_norm" and ", whose own limit is max_group_norm" or ""))
     elseif not own_fields[key] then
       group.rest[key], group.origin[key] = value, "the group"
     end

@@ -1,15 +1,17 @@
 --- hyper: hyperparameters: their schema, their values, and what a rule sees of them.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local clipping = require "optlua.optim.clipping"
 
 local hyper = {}
 
 -- What a group says of itself, and what a container takes: not for hyperparameters.
 local reserved = {}
 for word in ([[name match class expect frozen params step lr_scale wd_scale unfreeze_at groups
-  max_norm norm_type nonfinite ema state_dtype state_rounding in_backward zero mode]]):gmatch "%S+" do
+  max_norm norm_type grad_scale nonfinite ema state_dtype state_rounding in_backward zero mode]]):gmatch "%S+" do
   reserved[word] = true
 end
+for word, option in pairs(clipping.schema) do reserved[word] = option end -- only its own description may bear the name
 
 local type_of = { above = "number", below = "number", choices = "table", default = "any", doc = "string",
   integer = "boolean", max = "number", min = "number", type = "string" }
@@ -53,7 +55,7 @@ function hyper.schema(what, declared)
     if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" then
       blame(("%s: hyper: %s is no name for a hyperparameter"):format(what, tostring(name)))
     end
-    if reserved[name] then
+    if reserved[name] and reserved[name] ~= entry then
       blame(("%s: hyper: '%s' is a word that groups use themselves; choose another"):format(what, name))
     end
     local option = options.describe(entry)

@@ -2,6 +2,7 @@
 local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local clipping = require "optlua.optim.clipping"
 local Group = require "optlua.optim.group"
 local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
@@ -144,6 +145,7 @@ function Optimizer._adopt(self, plans)
     end
   end
   for _, group in ipairs(made) do
+    if group.has_limit then self._clip.measure = true end
     table.insert(self._groups, group)
     self._show(group)
   end
@@ -182,12 +184,20 @@ local function name_clash(groups, plans)
   end
 end
 
+-- What is wrong with the clipping of a planned group, which takes from the container what it leaves out.
+local function clip_problem(self, plan)
+  if not plan.class then return nil end
+  local problem = clipping.check(plan.settings, self._of_groups or {})
+  return problem and ("group '%s': %s"):format(plan.name, problem)
+end
+
 --- Raises all problems at once; also those between groups.
 ---@param self table
 ---@param plans table[]
 ---@param problems string[]
 function Optimizer._check(self, plans, problems)
   distinguish(self._groups, plans)
+  for _, plan in ipairs(plans) do problems[#problems + 1] = clip_problem(self, plan) end
   problems[#problems + 1] = name_clash(self._groups, plans)
   problems[#problems + 1] = params.clash(entries_of(self._groups, plans))
   if #problems > 0 then blame(("%s: %s"):format(self._name, table.concat(problems, "\n" .. self._name .. ": "))) end
@@ -301,8 +311,18 @@ end
 
 local own = { class = true, groups = true, optimizers = true, model_parts = true }
 
+--- Sets a number of the optimizer as a whole, where it has one of that name: max_norm or grad_scale of a container.
+---@return boolean done
+function Optimizer._set_whole(self, name, value)
+  local whole = rawget(self, "_whole")
+  if not (whole and whole.class.hyper[name]) then return false end
+  whole:assign(name, value)
+  return true
+end
+
 --- Lets an optimizer have no fields but its own: a value that is set where nothing reads it raises.
 function Optimizer:__newindex(name, value)
+  if Optimizer._set_whole(self, name, value) then return end
   if type(name) == "string" and not own[name] and not name:find "^_" then
     Optimizer._refuse_field(self, name)
     blame(("%s: an optimizer has no field %s; hyperparameters are those of its groups: optimizer.groups.NAME.lr = 0.1")
@@ -315,8 +335,10 @@ end
 function Optimizer._reader(class)
   return function(self, name)
     local value = class[name]
-    if value == nil and type(name) == "string" and not name:find "^_" then Optimizer._refuse_field(self, name) end
-    return value
+    if value ~= nil or type(name) ~= "string" or name:find "^_" then return value end
+    local whole = rawget(self, "_whole")
+    if whole and whole.class.hyper[name] then return whole:read(name) end
+    Optimizer._refuse_field(self, name)
   end
 end
 
@@ -336,7 +358,10 @@ local function step_with_members(self)
   members.step(self, function()
     local skipped = self._skipped
     transaction.step(self)
-    if self._skipped == skipped then return true end
+    if self._skipped == skipped then
+      if self._clip.zero then self:zero_grad() end
+      return true
+    end
     self:zero_grad()
     return false
   end)
@@ -423,10 +448,15 @@ function Optimizer:with_ema(fn, ...)
   return table.unpack(results, 1, results.n)
 end
 
+-- The norm of the gradients that are present, as the next step would measure it.
+local function present_norm(self, tensors)
+  return (core.norm(tensors, self._clip.infinity)) / (self._clip.grad_scale or 1)
+end
+
 -- What happened in one group.
 local function group_stats(self, group)
   local stats = { state_bytes = group.handle:bytes(), updates = group.updates, lr = group.class.hyper.lr and group:read "lr" }
-  stats.grad_norm = core.norm(group.params, self._clip.infinity)
+  stats.grad_norm = present_norm(self, group.params)
   local numbers = group.numbers
   if numbers.weight_square and group.updates > 0 then
     stats.update_ratio = math.sqrt(numbers.update_square / numbers.weight_square)
@@ -435,7 +465,7 @@ local function group_stats(self, group)
 end
 
 --- What happened: `updates`, the number of committed steps; `skipped`, that of steps that were not made because
---- of gradients that are not finite; `grad_norm`, the norm of all gradients before clipping (of the last step
+--- of gradients that are not finite; `grad_norm`, the norm of all gradients, divided by grad_scale, before clipping (of the last step
 --- where it was measured there, else of the gradients that are present); `state_bytes`; and by name in
 --- `groups` the same of each group: `updates`, `grad_norm` (of the gradients that are present), `state_bytes`, `lr`,
 --- and with the container's option track_updates `update_ratio`, the norm of the last update over that of the weights.
@@ -447,7 +477,7 @@ function Optimizer:stats()
     bytes = bytes + group.handle:bytes()
     groups[group.name] = group_stats(self, group)
   end
-  if not norm then norm = core.norm(tensors, self._clip.infinity) end
+  if not norm then norm = present_norm(self, tensors) end
   return { updates = self._clock.updates, skipped = self._skipped, grad_norm = norm, state_bytes = bytes, groups = groups }
 end
 

@@ -72,6 +72,20 @@ local function group_lines(group, lines)
   return #group.params, elements, bytes
 end
 
+-- The options of a container that are not as by default.
+local function options_line(optimizer)
+  local words, whole = {}, optimizer._whole
+  if not whole then return nil end
+  for _, name in ipairs(options.names(optimizer.settings)) do
+    local value, default = optimizer._options[name], options.describe(optimizer.settings[name]).default
+    if whole.class.hyper[name] then value = whole:read(name) end
+    if value ~= nil and value ~= default then
+      words[#words + 1] = ("%s = %s%s"):format(name, hyper.text(value), whole.scheduled[name] and " (scheduled)" or "")
+    end
+  end
+  return #words > 0 and ("options { %s }"):format(table.concat(words, ", ")) or nil
+end
+
 --- Every parameter by group, with what updates it; totals; bytes of state.
 ---@param optimizer table
 ---@return string
@@ -82,6 +96,7 @@ function overview.plan(optimizer)
     count, elements, bytes = count + n, elements + e, bytes + b
   end
   for _, member in ipairs(optimizer._members) do lines[#lines + 1] = ("group %s: an optimizer of its own"):format(member.name) end
+  lines[#lines + 1] = options_line(optimizer)
   lines[#lines + 1] = ("%s: %s, %s, %s, %s of state"):format(optimizer._name, plural(#optimizer._groups, "group"),
     plural(count, "parameter"), plural(elements, "element"), overview.size_text(bytes))
   return table.concat(lines, "\n")
@@ -169,10 +184,17 @@ local preview_options = {
   height = { default = 12, integer = true, min = 2 }, path = { required = false, type = "string" },
 }
 
--- The curves of the groups' schedules of one hyperparameter from now on; groups without one are level.
+-- What schedules move: groups, and the container as a whole.
+local function holders(optimizer)
+  local list = table.move(optimizer._groups, 1, #optimizer._groups, 1, {})
+  list[#list + 1] = optimizer._whole
+  return list
+end
+
+-- The curves of the schedules of one hyperparameter from now on; groups without one are level.
 local function curves(optimizer, name, steps)
   local lines, now = {}, optimizer._clock.updates
-  for _, group in ipairs(optimizer._groups) do
+  for _, group in ipairs(holders(optimizer)) do
     if group.scheduled[name] then
       local line = { name = ("%s of %s"):format(name, group.name) }
       for k = 1, steps do
@@ -192,7 +214,7 @@ end
 function overview.preview(optimizer, opts)
   opts = options.check("preview", opts, preview_options)
   local moved, texts = {}, {}
-  for _, group in ipairs(optimizer._groups) do
+  for _, group in ipairs(holders(optimizer)) do
     for name in pairs(group.scheduled) do moved[name] = true end
   end
   local names = options.names(moved)

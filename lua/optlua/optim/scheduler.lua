@@ -52,6 +52,12 @@ local function read_name(name)
   return list or name, math.tointeger(element)
 end
 
+-- The groups whose hyperparameter is moved, or what stands for the container as a whole, whose number it is.
+local function holders(self)
+  local whole = rawget(self.optimizer, "_whole")
+  return whole and whole.class.hyper[self.hyper] and { whole } or self.optimizer._groups
+end
+
 local function check_hyper(group, what)
   local name, element = read_name(what)
   local option = group.class.hyper[name]
@@ -80,7 +86,7 @@ end
 -- One schedule for every group that has the hyperparameter; groups that are added later follow.
 local function plan_all(self, given)
   local plan, reasons = {}, {}
-  for _, group in ipairs(self.optimizer._groups) do
+  for _, group in ipairs(holders(self)) do
     local problem = check_hyper(group, self.hyper)
     if not problem then
       problem = add_plan(plan, group, self.hyper, given)
@@ -96,6 +102,9 @@ end
 local function plan_named(self, given)
   local plan, names, left = {}, {}, {}
   for name in pairs(given) do left[name] = true end
+  if holders(self) ~= self.optimizer._groups then
+    return nil, self.hyper .. " is a number of the container as a whole: a function or a schedule expected, not a table by group"
+  end
   for i, group in ipairs(self.optimizer._groups) do
     local one = given[group.name]
     names[i], left[group.name] = group.name, nil
@@ -186,7 +195,7 @@ local function lr_scheduler(optimizer, schedule, opts)
 end
 
 --- Moves any hyperparameter that is a number, or, as "betas[1]", one of a list, as lr_scheduler does the
---- learning rate.
+--- learning rate; and max_norm or grad_scale of a container, by one schedule for all of it.
 ---@param optimizer optlua.optim.Optimizer
 ---@param name string
 ---@param schedule function|table
@@ -202,7 +211,7 @@ end
 function Scheduler:get_last_value()
   local values = {}
   local name, element = read_name(self.hyper)
-  for i, group in ipairs(self.optimizer._groups) do
+  for i, group in ipairs(holders(self)) do
     local value = group.class.hyper[name] and hyper.thaw(group:read(name)) or false
     values[i] = value and element and value[element] or value
   end

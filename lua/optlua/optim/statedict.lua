@@ -5,14 +5,17 @@
 --                              and the `mode`, train or eval, of a class that has both forms
 --   state.<parameter>.step     how often the parameter was updated
 --   state.<parameter>.<slot>   a tensor; present once there was an update
+--   container.<name>           max_norm and grad_scale of a container, where it has them
 --   updates                    committed steps: the clock of schedules
 --   member.<name>              what an optimizer saves that a wrapper built and that is not of this library
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local clipping = require "optlua.optim.clipping"
 local hyper = require "optlua.optim.hyper"
 local options = require "optlua.options"
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
+local Whole = require "optlua.optim.whole"
 local describe = require("optlua.shape").describe
 
 local statedict = {}
@@ -39,6 +42,7 @@ end
 ---@return table<string, any>
 function statedict.save(self)
   local state = { updates = self._clock.updates }
+  for name, value in pairs(self._whole and self._whole.base or {}) do state["container." .. name] = value end
   for _, group in ipairs(self._groups) do save_group(state, group) end
   for _, member in ipairs(self._members) do
     local name = "member." .. member.name
@@ -69,6 +73,24 @@ function Reader:count(key)
   return count or 0
 end
 
+-- Clipping can be added and taken away between a save and a load.
+function Reader:take_optional(key)
+  self.seen[key] = true
+  return self.state[key]
+end
+
+-- The numbers of a container as a whole that were saved.
+local function read_whole(reader, whole)
+  local base = {}
+  for name in pairs(Whole.schema) do
+    local value = reader:take_optional("container." .. name)
+    local problem = whole and whole:check(name, value)
+    if problem and value ~= nil then reader:complain("container.%s", problem) end
+    base[name] = value
+  end
+  return base
+end
+
 local function table_copy(list)
   local copy = {}
   for key, value in pairs(list) do copy[key] = value end
@@ -77,9 +99,11 @@ end
 
 local function read_hyper(reader, group)
   local base = table_copy(group.base) -- what is missing stays
+  for name in pairs(clipping.schema) do reader:take_optional(("group.%s.%s"):format(group.name, name)) end
   for _, name in ipairs(group.class.hyper_names) do
     local key = ("group.%s.%s"):format(group.name, name)
-    local value = reader:take(key)
+    local take = clipping.schema[name] and reader.take_optional or reader.take
+    local value = take(reader, key)
     if value ~= nil then
       local problem
       base[name], problem = hyper.value(name, value, group.class.hyper[name])
@@ -222,6 +246,7 @@ function statedict.prepare(self, state)
   if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
   local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {} }, Reader)
   local updates, plans, members = read_all(self, reader)
+  local whole = read_whole(reader, self._whole)
   local differing = table.move(reader.problems, 1, #reader.problems, #reader.other_classes + 1, reader.other_classes)
   if #differing == 0 then
     for _, plan in ipairs(plans) do plan.twin = make_twin(plan) end
@@ -232,6 +257,7 @@ function statedict.prepare(self, state)
     end
     for _, plan in ipairs(plans) do apply(plan, updates) end
     self._clock.updates = updates
+    if self._whole then self._whole:load(whole, updates) end
     for _, group in ipairs(self._groups) do group:wake() end
   end
 end

@@ -12,6 +12,7 @@ local commit_group, settle, conclude = Group.commit, Group.settle, Group.conclud
 
 local function trace(self)
   local groups, updates, any = self._groups, self._clock.updates, false
+  if self._whole then self._whole:move(updates) end
   for i = 1, #groups do
     local group = groups[i]
     if group.mode ~= "train" then
@@ -27,12 +28,17 @@ end
 -- Raises, or with `skip` returns nothing, when a gradient is not finite.
 local function prepare(self)
   local clip, groups = self._clip, self._groups
-  local norm, problem = prepare_step(clip.measure, clip.infinity, clip.max_norm, clip.skip)
+  local norm, problem = prepare_step(clip.measure, clip.infinity, clip.max_norm, clip.skip, clip.grad_scale)
   if problem then return nil, problem end
   for i = 1, #groups do
     if groups[i].has_numbers then lend_numbers(groups[i]) end
   end
   return norm
+end
+
+-- Makes gradients absent.
+local function zero_grad(groups)
+  for i = 1, #groups do groups[i].handle:zero_grad() end
 end
 
 local function commit(self, norm)
@@ -42,7 +48,9 @@ local function commit(self, norm)
     commit_group(groups[i])
     if groups[i].has_numbers then settle(groups[i]) end
   end
+  if self._whole then self._whole:note() end
   self._clock.updates = self._clock.updates + 1
+  if self._clip.zero then zero_grad(groups) end
   for i = 1, #groups do
     if groups[i].sleeps then groups[i]:wake() end
   end
@@ -55,8 +63,7 @@ local function take(self)
   local groups = self._groups
   if problem then
     self._skipped, self._problem = self._skipped + 1, problem
-    for i = 1, #groups do groups[i].handle:zero_grad() end
-    return
+    return zero_grad(groups)
   end
   commit(self, norm)
   for i = 1, #groups do

@@ -169,24 +169,32 @@ function keeper.find(path)
   return nil, ("%s: there is no checkpoint"):format(path)
 end
 
+-- The groups of an optimizer, and its numbers as a whole.
+local function holders(optimizers)
+  local groups = rawget(optimizers, "_groups") or {}
+  local list = table.move(groups, 1, #groups, 1, {})
+  list[#list + 1] = rawget(optimizers, "_whole")
+  return list
+end
+
 -- The base values of all groups.
 local function bases(optimizers)
   local list = {}
-  for _, group in ipairs(optimizers._groups or {}) do
-    list[group.name] = {}
-    for _, name in ipairs(group.class.hyper_names) do list[group.name][name] = hyper.thaw(group.base[name]) end
+  for _, group in ipairs(holders(optimizers)) do
+    list[group] = {}
+    for _, name in ipairs(group.class.hyper_names) do list[group][name] = hyper.thaw(group.base[name]) end
   end
   return list
 end
 
 -- The config's values win over those that were saved, and what differs is said.
 local function prefer_config(state, wanted)
-  for _, group in ipairs(state.optimizers._groups or {}) do
+  for _, group in ipairs(holders(state.optimizers)) do
     for _, name in ipairs(group.class.hyper_names) do
-      local own = wanted[group.name][name]
+      local own = wanted[group][name]
       local saved, now = hyper.text(hyper.thaw(group.base[name])), hyper.text(own)
       if saved ~= now then
-        print(("resume: %s of group %s: %s, was saved as %s"):format(name, group.name, now, saved))
+        print(("resume: %s of %s: %s, was saved as %s"):format(name, group.place or "group " .. group.name, now, saved))
         group:assign(name, own)
       end
     end

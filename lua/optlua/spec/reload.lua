@@ -1,6 +1,6 @@
 --- reload: takes over changes of the script and of config files between two updates, on SIGHUP or with --watch.
 --
--- Hyperparameters, values of groups, the schedule and max_norm can change; what else differs is named and left. A file that
+-- Hyperparameters, values of groups, the schedule, max_norm and grad_scale can change; what else differs is named and left. A file that
 -- cannot be read is reported, and the run goes on as it was.
 local optlua = require "optlua"
 local build = require "optlua.spec.build"
@@ -108,22 +108,23 @@ local function movable(optimizer)
   return names
 end
 
-local function plan_clip(plan, optimizer, new)
-  local clip = optimizer._clip
-  change(plan, ("max_norm: %s, was %s"):format(tostring(new or "none"), tostring(clip.max_norm or "none")), function()
-    clip.max_norm, clip.measure = new, clip.measure or new ~= nil
-  end)
+-- A number of the container as a whole.
+local function plan_whole(plan, whole, name, new)
+  local problem = whole:check(name, new)
+  if problem then error(problem, 0) end
+  change(plan, ("%s: %s, was %s"):format(name, tostring(new or "none"), tostring(whole.base[name] or "none")),
+    function() whole:assign(name, new) end)
 end
 
 -- A wrapper makes groups of its arguments as it likes.
 local function is_wrapped(section) return section and wrapper.is((classes.resolve(at(section, "class")))) end
 
--- Keys of a section that are no hyperparameters: max_norm changes, others are left.
+-- Keys of a section that are no hyperparameters: max_norm and grad_scale change, others are left.
 local function plan_section(plan, optimizer, prefix, was, now)
-  local moves, wrapped = movable(optimizer), is_wrapped(was)
+  local moves, wrapped, whole = movable(optimizer), is_wrapped(was), rawget(optimizer, "_whole")
   for _, key in ipairs(keys_of(was, now)) do
     if not same(at(was, key), at(now, key)) then
-      if key == "max_norm" then plan_clip(plan, optimizer, at(now, key))
+      if whole and whole.class.hyper[key] then plan_whole(plan, whole, key, at(now, key))
       elseif wrapped or not moves[key] then leave(plan, prefix .. key) end
     end
   end
