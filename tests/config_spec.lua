@@ -183,7 +183,7 @@ describe("a choice in a config", function()
   end)
 
   it("is checked by what was chosen", function()
-    fails('optimizer: unknown option "momentum".*legal: amsgrad, betas', read, { "--optimizer.momentum=0.9" })
+    fails('optimizer: unknown option "momentum".*legal: .*amsgrad, betas', read, { "--optimizer.momentum=0.9" })
     fails('optimizer: unknown optimizer "AdamX" %(did you mean "Adam".*no module of that name either %(AdamX.lua beside', read, { "--optimizer=AdamX" })
     fails('a module is named without .lua: "optlua.optim.sgd"', read, { "--optimizer=optlua/optim/sgd.lua" })
     fails("optimizer.lr: expected a number at least 0, got %-1", read, { "--optimizer.lr=-1" })

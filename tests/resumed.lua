@@ -19,7 +19,7 @@ local function build(class, schedule)
   local optimizer = optim.container(model, {
     { name = "late", match = "0.*", class = class, unfreeze_at = 9 },
     { name = "rest", match = "*", class = class },
-  }, { ema = 0.9, max_norm = 1 })
+  }, { ema = 0.9, max_norm = 1, max_group_norm = 0.9, agc = 0.5, clip_value = 0.25, grad_scale = 0.5 })
   return { model = model, optimizer = optimizer, scheduler = optim.lr_scheduler(optimizer, schedules.build(schedule)),
     loader = optlua.data.loader(points, { batch_size = 3, shuffle = true, seed = 5 }) }
 end

@@ -67,6 +67,28 @@ static void nonfinite_values_are_named(void) {
   }
 }
 
+/* Each part is measured as if it were alone, though others overflow. */
+static void parts_are_measured_apart(void) {
+  float three[] = { 3 }, four[] = { 0, -4 };
+  double wide[2] = { 3e200, -4e200 }, tiny[1] = { 3e-200 };
+  const ol_norm_input inputs[] = {
+    { three, OL_F32, 1 }, { four, OL_F32, 2 }, { wide, OL_F64, 2 }, { tiny, OL_F64, 1 }
+  };
+  ol_norm_part parts[] = { { 2 }, { 2 }, { 3 }, { 4 } };
+  ol_norm_result all;
+  ok(ol_norm_of_parts(&error, inputs, 4, parts, 4, &all));
+  CHECK(parts[0].result.two == 5 && parts[0].result.infinity == 4);
+  CHECK(parts[1].result.two == 0 && parts[1].result.infinity == 0);
+  CHECK(same_number(parts[2].result.two, norm_of(inputs + 2, 1).two));
+  CHECK(same_number(parts[3].result.two, norm_of(inputs + 3, 1).two));
+  CHECK(same_number(all.two, norm_of(inputs, 4).two));
+  four[0] = NAN;
+  ok(ol_norm_of_parts(&error, inputs, 4, parts, 4, &all));
+  CHECK_EQUAL(all.nonfinite, 1);
+  CHECK_EQUAL(parts[0].result.nonfinite, 1);
+  CHECK_EQUAL(parts[2].result.nonfinite, -1);
+}
+
 static void threads_do_not_matter(void) {
   enum { COUNT = 300001 };
   float *x = malloc(sizeof *x * COUNT);
@@ -108,6 +130,7 @@ int main(void) {
   nothing_has_norm_zero();
   large_and_small_values();
   nonfinite_values_are_named();
+  parts_are_measured_apart();
   threads_do_not_matter();
   errors();
   CHECK_EQUAL(ol_memory_read().live_blocks, 0);

@@ -101,8 +101,8 @@ end
 function Group.left_behind(name, optimizer)
   if not optimizer._groups then return nil end
   local set, lost = optimizer._options or {}, nil
-  for _, name in ipairs { "max_norm", "grad_scale", "zero" } do
-    if set[name] then lost = "the option " .. name end
+  for _, option in ipairs { "max_norm", "grad_scale", "zero" } do
+    if set[option] then lost = "the option " .. option end
   end
   if set.nonfinite and set.nonfinite ~= "off" then lost = "the option nonfinite" end
   if #optimizer._before + #optimizer._after > 0 then lost = "hooks" end
