@@ -62,6 +62,13 @@ local function naive_ademamix(o)
   return p
 end
 
+-- A parameter of one number, with a gradient.
+local function single(value, gradient)
+  local p = optlua.tensor({ value }, { dtype = "float64", requires_grad = true })
+  p.grad = optlua.tensor({ gradient }, { dtype = "float64" })
+  return p
+end
+
 describe("AdEMAMix", function()
   for _, warmups in ipairs { { alpha = 70 }, { beta3 = 70 }, { alpha = 30, beta3 = 500 } } do
     it(("equals the paper's algorithm, alpha_warmup %s, beta3_warmup %s"):format(warmups.alpha, warmups.beta3), function()
@@ -72,18 +79,14 @@ describe("AdEMAMix", function()
     end)
   end
 
-  it("warms up from a first beta of 0", function()
+  it("keeps no fast average with a first beta of 0, and warms up from there", function()
+    local optimizer = optim.AdEMAMix({ { "p", single(1, -3) } }, { betas = { 0, 0.9, 0.99 } })
+    optimizer:step()
+    assert.is_nil(optimizer:state_dict()["state.p.exp_avg_fast"])
     local values = reached(optim.AdEMAMix, { betas = { 0, 0.9, 0.99 }, beta3_warmup = 50 })
     for _, x in ipairs(values) do assert.is_true(x == x) end
   end)
 end)
-
--- A parameter of one number, with a gradient.
-local function single(value, gradient)
-  local p = optlua.tensor({ value }, { dtype = "float64", requires_grad = true })
-  p.grad = optlua.tensor({ gradient }, { dtype = "float64" })
-  return p
-end
 
 local function after_step(class, value, gradient, options)
   local p = single(value, gradient)

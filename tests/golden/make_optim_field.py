@@ -111,6 +111,7 @@ PAIRS = [
     ("AdaBelief", dict(lr=0.01, amsgrad=True, weight_decay=0.1, betas=(0.9, 0.8))),
     ("AdaBelief", dict(lr=0.01, degenerated_to_sgd=False, weight_decay=0.1)),
     ("AdEMAMix", dict(lr=0.01, betas=(0.9, 0.95, 0.999), alpha=5.0, weight_decay=0.1)),
+    ("AdEMAMix", dict(lr=0.01, betas=(0.0, 0.95, 0.999))),
     ("AdEMAMix", dict(lr=0.01, alpha_warmup=200, beta3_warmup=200)),
     ("Adan", dict(lr=0.01, weight_decay=0.1, no_prox=True, maximize=True)),
     ("Adan", dict(lr=0.01, betas=(0.9, 0.8, 0.95), weight_decay=0.1)),
