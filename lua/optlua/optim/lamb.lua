@@ -17,7 +17,7 @@ return optim.define {
     eps = { default = 1e-6, min = 0 },
     weight_decay = { default = 1e-2, min = 0 },
     bias_correction = true,
-    clamp_value = { default = math.huge, min = 0, doc = "the length at which a parameter's counts no longer (the paper's phi)" },
+    clamp_value = { default = math.huge, min = 0, doc = "the most that the length of a parameter counts (phi in the paper)" },
     maximize = false,
   },
   state = { exp_avg = 0, exp_avg_sq = { positive = true } },
