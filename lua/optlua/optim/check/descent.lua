@@ -4,6 +4,7 @@ local optlua = require "optlua"
 local descent = {}
 
 local UPDATES = 100
+local ENOUGH = 1e-9 -- of the first loss: it has arrived
 local RATES = { 1, 0.1, 0.01, 0.001, 0.0001 } -- times the default
 
 -- Both are functions of the elements of a parameter in a row, a half of them x and the others y; `start` are theirs.
@@ -32,7 +33,7 @@ local function start(shape, x, y)
   return tensor
 end
 
--- The loss before and after some updates.
+-- The loss before and after some updates, and how many there were.
 local function descend(subject, problem, hypers, options)
   optlua.manual_seed(1)
   local list, groups = {}, { { match = "*", class = subject.class } }
@@ -54,10 +55,13 @@ local function descend(subject, problem, hypers, options)
     value:backward()
     return value
   end
-  local first = loss():item()
-  for _ = 1, UPDATES do optimizer:step(closure) end
+  local first, last, updates = loss():item(), math.huge, 0
+  while updates < UPDATES and not (last < first * ENOUGH) do -- luacheck: ignore (NaN)
+    last = optimizer:step(closure):item()
+    updates = updates + 1
+  end
   optimizer:eval()
-  return first, loss():item()
+  return first, loss():item(), updates
 end
 
 local function with_rate(subject, factor)
@@ -72,25 +76,26 @@ local function course(first, last)
   return ("the loss went from %.4g to %s"):format(first, last ~= last and "NaN" or ("%.4g"):format(last))
 end
 
--- Both losses with the first of the rates that goes downhill, and the hyperparameters with it; else only the message of a failure.
+-- The hyperparameters with the first of the rates that goes downhill, both losses, and the number of updates; else nil and how the
+-- first failed.
 local function search(subject, problem)
   local why
   for _, factor in ipairs(subject.lr and RATES or { 1 }) do
     local hypers = with_rate(subject, factor)
-    local ok, first, last = pcall(descend, subject, problem, hypers)
-    if ok and last < first * (1 - 1e-6) then return hypers, first, last end
+    local ok, first, last, updates = pcall(descend, subject, problem, hypers)
+    if ok and last < first * (1 - 1e-6) then return hypers, first, last, updates end
     why = why or not ok and first or course(first, last)
   end
   return nil, why
 end
 
-local function text(hypers, first, last)
-  return ("%s%.4g to %.4g in %d updates"):format(hypers.lr and ("lr %.4g: "):format(hypers.lr) or "", first, last, UPDATES)
+local function text(hypers, first, last, updates)
+  return ("%s%.4g to %.4g in %d updates"):format(hypers.lr and ("lr %.4g: "):format(hypers.lr) or "", first, last, updates)
 end
 
 local function fall(subject, problem)
-  local hypers, first, last = search(subject, problem)
-  if hypers then return text(hypers, first, last), hypers end
+  local hypers, first, last, updates = search(subject, problem)
+  if hypers then return text(hypers, first, last, updates), hypers end
   error(("%s%s"):format(first, subject.lr and (", with lr = %g; smaller ones down to %g fail too"):format(subject.lr, subject.lr * RATES[#RATES])
     or ""), 0)
 end

@@ -11,6 +11,9 @@ local function elementwise(subject)
   if not subject.rule then return nil, subject.why end
   if not subject.rule.elementwise then return nil, "the rule is not elementwise" end
   if subject.rule.adds then return nil, "the rule adds up elements" end
+  for _, slot in pairs(subject.rule.slots) do
+    if slot.dtype == "bfloat16" then return nil, "its states are rounded" end
+  end
   return true
 end
 
@@ -65,6 +68,7 @@ local function is_absent(name, now) return now == 4 or name == "p2" and (now == 
 
 --- A parameter without a gradient is left alone, with its count; a step without any does nothing.
 function pieces.absent(subject)
+  if subject.class.step and subject.class.needs_closure then return false, "its step asks for the gradients itself" end
   local list = trial.pieces { subject.shapes[1], subject.shapes[1] }
   local one = trial.new(subject, { pieces = list })
   one.is_absent = is_absent
@@ -102,7 +106,8 @@ function pieces.empty(subject)
   for name in pairs(with) do
     if name:find "empty" then with[name] = nil end
   end
-  trial.same(trial.new(subject, { pieces = full }):run(UPDATES):picture(), with, "with an empty parameter and without")
+  trial.same(trial.new(subject, { pieces = full }):run(UPDATES):picture(), with, "with an empty parameter and without",
+    not subject.class.update and "^the parameter" or nil)
 end
 
 --- A parameter without dimensions is updated; by an elementwise rule as one of a single element.

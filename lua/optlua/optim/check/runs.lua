@@ -16,18 +16,32 @@ function runs.again(subject, options)
   trial.same(first, trial.new(subject, { options = options }):run(UPDATES):picture(), "two runs differ")
 end
 
--- Parameters that several threads share: one large one, or, where BLAS has its own way with large matrices, many.
+local ENOUGH = 100000 -- elements that several threads share
+
+local function count_of(shape)
+  local count = 1
+  for _, size in ipairs(shape) do count = count * size end
+  return count
+end
+
+-- A shape with as many rows.
+local function taller(shape, factor)
+  return #shape > 0 and { shape[1] * factor, table.unpack(shape, 2) } or nil
+end
+
+-- Parameters that several threads share: large ones, or, where BLAS has its own way with large matrices, many.
 local function large_pieces(subject)
-  local shapes, one = {}, subject.rule and not subject.rule.multiplies
+  local list, total, own = {}, 0, subject.rule and not subject.rule.multiplies
+  local shapes = {}
   for _, shape in ipairs(subject.shapes) do
-    local sizes = {}
-    for d, size in ipairs(shape) do sizes[d] = size * (one and d == 1 and 6000 or 8) end
-    if #shape > 0 and subjects.accepts(subject.class, sizes) then shapes[#shapes + 1] = sizes end
+    local large = taller(shape, own and ENOUGH // (#subject.shapes * count_of(shape)) + 1 or 16)
+    if large and subjects.accepts(subject.class, large) then shapes[#shapes + 1] = large end
   end
-  if not shapes[1] then return nil end
-  local list = {}
-  for k = 1, one and #shapes or 120 do list[k] = shapes[(k - 1) % #shapes + 1] end
-  return trial.pieces(list)
+  while shapes[1] and total < ENOUGH do
+    list[#list + 1] = shapes[#list % #shapes + 1]
+    total = total + count_of(list[#list])
+  end
+  return list[1] and trial.pieces(list)
 end
 
 local function on_threads(subject, pieces, threads)

@@ -5,7 +5,7 @@ local traps = require "optlua.tools.traps"
 -- The functions of a class, each with the place of its states among the arguments: those of the classes inside a transform too.
 local function functions_of(class, found)
   local definition = class.written or class.definition
-  found[#found + 1] = { definition.update, 3 }
+  if definition.update then found[#found + 1] = { definition.update, 3 } end
   for name in pairs(class.rules) do
     if definition[name] then found[#found + 1] = { definition[name], 2 } end
   end

@@ -20,6 +20,7 @@ end
 
 -- Whether a class has a state that is stored as narrow as the container says.
 local function has_narrow(subject)
+  if subject.class.step then return false end
   if not subject.rule then return subject.class.update == nil end
   for _, slot in pairs(subject.rule.slots) do
     if not (slot.dtype or slot.exact) then return true end
