@@ -181,6 +181,19 @@ describe("the norm of a group", function()
     fails("max_group_norm: expected a number at least 0, got %-1", make, { param { 0 } }, { max_group_norm = -1 })
   end)
 
+  it("without a limit that holds changes no bit of the norm of all", function()
+    optlua.manual_seed(3)
+    local list, parts = {}, {}
+    for i = 1, 9 do
+      list[i] = param(optlua.zeros({ 10 * i }):totable(), optlua.randn({ 10 * i }, { dtype = "float64" }):totable())
+      parts[i] = { match = "p" .. i }
+    end
+    local optimizer = make(list, { max_norm = 2, max_group_norm = 1e3 }, parts)
+    optimizer:step()
+    local factor = 2 / (optimizer:stats().grad_norm + 1e-6)
+    for _, p in ipairs(list) do assert.is_true((p:detach() + p.grad * factor):eq(0):all():item() ~= 0) end
+  end)
+
   it("of nothing clips nothing", function()
     local list = { param({ 0 }, { 30 }), param { 1 }, param({}, {}) }
     make(list, { max_group_norm = 3, max_norm = 300, norm_type = math.huge }, { { name = "a", match = "p2" }, { name = "b", match = "*" } }):step()
@@ -436,6 +449,13 @@ describe("the limits", function()
     other:load_state_dict(state)
     assert.same({ 4, 0.5, 1 }, { other.max_norm, other.groups.default.clip_value, other.groups.default.agc_eps })
     fails("optim.container: max_norm: expected a number at least 0, got %-1", function() other.max_norm = -1 end)
+    local free = build {}
+    free.max_norm = 5
+    free:step()
+    assert.near(-10 * 5 / math.sqrt(101), free._groups[1].params[1]:item(), 1e-5)
+    free.max_norm = nil
+    free:step()
+    assert.near(-10 * 5 / math.sqrt(101) - 10, free._groups[1].params[1]:item(), 1e-5)
     state["group.default.clip_value"] = -1
     fails("clip_value: expected a number at least 0, got %-1", other.load_state_dict, other, state)
   end)
