@@ -15,7 +15,7 @@
 -- `type` is a Lua type, or "integer" (whole floats become integers), "list", "tensor", "callable"
 -- or "any"; alternatives are joined by "|". Without it the type is that of the default. Bounds
 -- (`min`, `max` inclusive; `above`, `below` exclusive), `integer` and `choices` hold for each element
--- of a list of numbers or words; a list that is given must be as long as its default, unless the
+-- of a list of numbers or words, but not for other tables, where `type` allows them; a list that is given must be as long as its default, unless the
 -- default is empty. NaN is refused unless `nan` is true.
 
 local blame = require "optlua.blame"
@@ -255,6 +255,7 @@ function options.value(name, value, entry)
   if type(value) == "table" and is_list(value) and not options.is_callable(value) then
     return check_list(option, name, value)
   end
+  if type(value) == "table" and option.type and option.choices then return value end -- words by name
   return check_scalar(option, name, value)
 end
 

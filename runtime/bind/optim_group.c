@@ -168,8 +168,8 @@ static int shapes(lua_State *L) {
   return 2;
 }
 
-/* Layouts: lists of slots { name =, dtype =, shape =, init = number | "param", positive = },
- * checked by the library. */
+/* Layouts: lists of slots { name =, dtype = a float or "8bit", shape =, init = number | "param",
+ * positive =, rounding = "nearest" | "stochastic" }, checked by the library. */
 
 static void read_shape(lua_State *L, int list, ol_shape *out) {
   out->ndim = (int)lua_rawlen(L, list);
@@ -187,20 +187,39 @@ static void check_table(lua_State *L, const char *what) {
   if (!lua_istable(L, -1)) luaL_error(L, "%s is a table, not a %s", what, luaL_typename(L, -1));
 }
 
+static bool is_field(lua_State *L, int table, const char *field, const char *value) {
+  bool equal =
+      lua_getfield(L, table, field) == LUA_TSTRING && strcmp(lua_tostring(L, -1), value) == 0;
+  lua_pop(L, 1);
+  return equal;
+}
+
+/* Reads how the slot at an index is stored. */
+static void read_storage(lua_State *L, int slot, ol_slot_spec *out) {
+  out->own_dtype = lua_getfield(L, slot, "dtype") == LUA_TSTRING;
+  if (is_field(L, slot, "dtype", "8bit")) {
+    out->dtype = OL_U8;
+    out->packing = OL_PACK_CODES;
+  } else if (out->own_dtype && !ol_dtype_parse(lua_tostring(L, -1), &out->dtype)) {
+    luaL_error(L, "unknown dtype %s", lua_tostring(L, -1));
+  }
+  lua_getfield(L, slot, "positive");
+  if (lua_toboolean(L, -1)) out->packing |= OL_PACK_POSITIVE;
+  if (is_field(L, slot, "rounding", "stochastic")) out->packing |= OL_PACK_RANDOM;
+}
+
 /* Reads the slot on top of the stack. */
 static void read_slot(lua_State *L, ol_slot_spec *out) {
   int slot = lua_gettop(L);
   check_table(L, "a slot");
   *out = (ol_slot_spec){ 0 };
-  out->own_dtype = lua_getfield(L, slot, "dtype") == LUA_TSTRING;
-  if (out->own_dtype && !ol_dtype_parse(lua_tostring(L, -1), &out->dtype))
-    luaL_error(L, "unknown dtype %s", lua_tostring(L, -1));
+  read_storage(L, slot, out);
   out->own_shape = lua_getfield(L, slot, "shape") == LUA_TTABLE;
   if (out->own_shape) read_shape(L, lua_gettop(L), &out->shape);
   out->init = lua_getfield(L, slot, "init") == LUA_TSTRING ? OL_SLOT_PARAM : OL_SLOT_VALUE;
   if (out->init == OL_SLOT_VALUE) out->value = luaL_optnumber(L, -1, 0);
-  lua_getfield(L, slot, "positive");
-  out->positive = lua_toboolean(L, -1);
+  lua_getfield(L, slot, "name");
+  out->salt = ol_name_key(luaL_checkstring(L, -1));
   lua_settop(L, slot);
 }
 
@@ -269,25 +288,53 @@ static ol_member *check_member(lua_State *L, ol_group *group) {
   return &group->member[group->rank[i - 1]];
 }
 
-/* group:state(i): how often parameter i was updated, and its states as tensors that share their
- * memory. */
-static int read_state(lua_State *L) {
+typedef ol_status slot_view(ol_error *error, const ol_group *group, const ol_member *member,
+                            int slot, ol_tensor **out);
+
+/* Pushes a list of views of a member's slots; where there is none, it has a gap. */
+static void push_views(lua_State *L, const ol_group *group, const ol_member *member,
+                       slot_view *view) {
   ol_error error;
-  ol_group *group = ol_check_group(L, 1);
-  ol_member *member = check_member(L, group);
-  lua_pushinteger(L, member->steps);
   lua_createtable(L, member->made, 0);
   for (int k = 0; k < member->made; k++) {
     ol_tensor *tensor;
     ol_push_slot(L);
-    ol_check(L, ol_member_slot(&error, group, member, k, &tensor), &error);
-    ol_fill_slot(L, -1, tensor);
-    lua_rawseti(L, -2, k + 1);
+    ol_check(L, view(&error, group, member, k, &tensor), &error);
+    if (tensor) {
+      ol_fill_slot(L, -1, tensor);
+      lua_rawseti(L, -2, k + 1);
+    } else {
+      lua_pop(L, 1);
+    }
   }
-  return 2;
 }
 
-/* group:restore(i, steps, states): gives parameter i a count and copies of these states. */
+/* group:state(i): how often parameter i was updated; its states as tensors that share their memory;
+ * the scales of those that are codes, by the same places. */
+static int read_state(lua_State *L) {
+  ol_group *group = ol_check_group(L, 1);
+  ol_member *member = check_member(L, group);
+  lua_pushinteger(L, member->steps);
+  push_views(L, group, member, ol_member_slot);
+  push_views(L, group, member, ol_member_scales);
+  return 3;
+}
+
+/* The tensors of the table at `arg` by their places from 1 to count, NULL where there is none. */
+static ol_tensor **check_scales(lua_State *L, int arg, int64_t count) {
+  ol_tensor **scales = lua_newuserdatauv(L, (size_t)count * sizeof *scales + 1, 0);
+  for (int64_t k = 0; k < count; k++) {
+    scales[k] = NULL;
+    if (lua_istable(L, arg)) {
+      if (lua_rawgeti(L, arg, k + 1) != LUA_TNIL) scales[k] = ol_check_tensor(L, -1);
+      lua_pop(L, 1);
+    }
+  }
+  return scales;
+}
+
+/* group:restore(i, steps, states, scales): gives parameter i a count and copies of these states;
+ * scales, a table by the same places, are those of codes. */
 static int restore(lua_State *L) {
   ol_error error;
   int64_t count;
@@ -295,8 +342,16 @@ static int restore(lua_State *L) {
   ol_member *member = check_member(L, group);
   lua_Integer steps = luaL_checkinteger(L, 3);
   ol_refuse_in_step(L, "loading states");
+  lua_settop(L, 5);
   ol_tensor **states = ol_check_tensors(L, 4, &count);
-  ol_check(L, ol_member_restore(&error, group, member, steps, states, (int)count), &error);
+  ol_tensor **scales = check_scales(L, 5, count);
+  ol_check(L, ol_member_restore(&error, group, member, steps, states, scales, (int)count), &error);
+  return 0;
+}
+
+/* group:set_seed(seed): of stochastic rounding. */
+static int set_seed(lua_State *L) {
+  ol_check_group(L, 1)->seed = (uint64_t)luaL_checkinteger(L, 2);
   return 0;
 }
 
@@ -306,8 +361,7 @@ static int state_bytes(lua_State *L) {
   int64_t bytes = 0;
   for (int64_t i = 0; i < group->count; i++)
     for (int k = 0; k < group->member[i].made; k++)
-      bytes += ol_shape_numel(ol_member_slot_shape(group, &group->member[i], k)) *
-               (int64_t)ol_dtype_size(ol_member_slot_dtype(group, &group->member[i], k));
+      bytes += (int64_t)ol_member_slot_bytes(group, &group->member[i], k);
   lua_pushinteger(L, bytes);
   return 1;
 }
@@ -354,12 +408,19 @@ void ol_open_group(lua_State *L) {
   static const luaL_Reg functions[] = { { "group", new_group },
                                         { "cache", new_cache },
                                         { NULL, NULL } };
-  static const luaL_Reg group_methods[] = {
-    { "twin", twin_group },       { "exchange", exchange_groups },  { "zero_grad", zero_grad },
-    { "shapes", shapes },         { "layouts", set_layouts },       { "state", read_state },
-    { "restore", restore },       { "bytes", state_bytes },         { "totals", get_totals },
-    { "set_totals", set_totals }, { "set_max_norm", set_max_norm }, { NULL, NULL }
-  };
+  static const luaL_Reg group_methods[] = { { "twin", twin_group },
+                                            { "exchange", exchange_groups },
+                                            { "zero_grad", zero_grad },
+                                            { "shapes", shapes },
+                                            { "layouts", set_layouts },
+                                            { "state", read_state },
+                                            { "restore", restore },
+                                            { "bytes", state_bytes },
+                                            { "totals", get_totals },
+                                            { "set_totals", set_totals },
+                                            { "set_max_norm", set_max_norm },
+                                            { "set_seed", set_seed },
+                                            { NULL, NULL } };
   static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
   make_metatable(L, GROUP, group_methods, release_group);
   make_metatable(L, CACHE, cache_methods, release_cache);

@@ -82,6 +82,7 @@ ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol
   operand[0].dtype = operand[1].dtype = m->dtype;
   for (int k = 0; k < slots; k++) {
     operand[2 + k].dtype = ol_member_slot_dtype(step->group, m, k);
+    operand[2 + k].packing = step->group->layout[m->layout].spec[k].packing;
     if (step->group->layout[m->layout].spec[k].own_shape)
       operand[2 + k].shape = ol_member_slot_shape(step->group, m, k);
   }

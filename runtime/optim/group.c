@@ -60,6 +60,7 @@ static ol_status add_member(ol_error *error, ol_group *self, ol_tensor *param, c
   m->dtype = param->dtype;
   OL_TRY(OL_ALLOC(error, size, "a parameter's name", &m->name));
   memcpy(m->name, name, size);
+  m->salt = ol_name_key(name);
   m->param = ol_retain(param);
   m->storage = param->storage;
   m->shape = intern_shape(self, &param->shape);
@@ -138,7 +139,10 @@ ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout
   OL_TRY(check_layouts(error, group, layouts, of_shape));
   OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *copy, "states", &copy));
   if (count) memcpy(copy, layouts, (size_t)count * sizeof *copy);
-  for (int l = 0; l < count; l++) memset(copy[l].slab, 0, sizeof copy[l].slab);
+  for (int l = 0; l < count; l++) {
+    memset(copy[l].slab, 0, sizeof copy[l].slab);
+    for (int k = 0; k < copy[l].count; k++) copy[l].salt[2 + k] = copy[l].spec[k].salt;
+  }
   for (int l = 0; l < count && l < group->layouts; l++) keep_slabs(&copy[l], &group->layout[l]);
   drop_layouts(group->layout, group->layouts);
   group->layout = copy;

@@ -35,6 +35,7 @@ typedef struct ol_member {
   int32_t layout; /* index into its layouts; -1: not known yet */
   int32_t made;   /* slots that exist */
   char *name;
+  uint64_t salt; /* of the name */
   int64_t given; /* its place in the order in which parameters were given */
 } ol_member;
 
@@ -48,6 +49,7 @@ typedef struct ol_group {
   ol_shape *shape;
   int layouts;
   ol_layout *layout;
+  uint64_t seed;                 /* of stochastic rounding */
   uint64_t moves;                /* ol_storage_moves when addresses were taken */
   double total[OL_GRAPH_TOTALS]; /* numbers of the group that a step adds to */
   double max_norm;               /* its gradients with a larger norm are scaled down to it */
@@ -82,14 +84,27 @@ static inline bool ol_member_is_present(const ol_member *member) {
 ol_dtype ol_member_slot_dtype(const ol_group *group, const ol_member *member, int slot);
 const ol_shape *ol_member_slot_shape(const ol_group *group, const ol_member *member, int slot);
 
+static inline bool ol_member_slot_is_coded(const ol_group *group, const ol_member *member,
+                                           int slot) {
+  return group->layout[member->layout].spec[slot].packing & OL_PACK_CODES;
+}
+
+/* Bytes of a slot, scales of codes included. */
+size_t ol_member_slot_bytes(const ol_group *group, const ol_member *member, int slot);
+
 /* The address of a slot that exists. */
 static inline void *ol_member_slot_data(const ol_member *member, int slot) {
   return (char *)member->slot[slot].storage->data + member->slot[slot].offset;
 }
 
-/* A tensor that looks at a slot; *out is NULL while the slot does not exist. */
+/* A tensor that looks at a slot; *out is NULL while the slot does not exist. Codes are uint8. */
 ol_status ol_member_slot(ol_error *error, const ol_group *group, const ol_member *member, int slot,
                          ol_tensor **out);
+
+/* The same of the scales of a slot of codes, float32, one for each block; *out is NULL for other
+ * slots too. */
+ol_status ol_member_scales(ol_error *error, const ol_group *group, const ol_member *member,
+                           int slot, ol_tensor **out);
 
 /* Makes the slots that a member's layout has and the member has not. On failure none is made. */
 ol_status ol_member_grow(ol_error *error, ol_group *group, ol_member *member);
@@ -98,9 +113,11 @@ ol_status ol_member_grow(ol_error *error, ol_group *group, ol_member *member);
 void ol_member_shrink(ol_member *member, int count);
 
 /* Gives a member its count and makes its slots anew, with the elements of states: as many tensors
- * as its layout has slots, of their shape; or, count being 0, no slots. */
+ * as its layout has slots, of their shape; or, count being 0, no slots. scales[k] are those of
+ * states[k] where it is codes, else NULL. What is stored in another way than its slot is converted.
+ */
 ol_status ol_member_restore(ol_error *error, ol_group *group, ol_member *member, int64_t steps,
-                            ol_tensor *const *states, int count);
+                            ol_tensor *const *states, ol_tensor *const *scales, int count);
 
 /* Makes a group of the same parameters in the same order, without states, layouts and counts: to be
  * filled at leisure and then exchanged. */

@@ -18,7 +18,8 @@ typedef enum ol_slot_init {
 typedef struct ol_slot_spec {
   bool own_dtype; /* else the parameter's */
   bool own_shape; /* else the parameter's */
-  bool positive;  /* never below 0: what rounding of narrow states may count on */
+  int packing;    /* OL_PACK_…: how it is packed beside its dtype */
+  uint64_t salt;  /* of its name, for the noise of stochastic rounding */
   ol_dtype dtype;
   ol_shape shape; /* broadcasts to the parameter's */
   ol_slot_init init;
@@ -30,12 +31,13 @@ typedef struct ol_slot_spec {
 typedef struct ol_layout {
   int count;
   ol_slot_spec spec[OL_LAYOUT_SLOTS];
+  uint64_t salt[OL_GRAPH_OPERANDS];     /* of each operand of the rule; set with the layouts */
   ol_storage *slab[OL_LAYOUT_SLOTS][2]; /* by ol_slab_of(dtype of the parameter) */
 } ol_layout;
 
 static inline bool ol_slot_spec_equal(const ol_slot_spec *a, const ol_slot_spec *b) {
-  return a->own_dtype == b->own_dtype && a->own_shape == b->own_shape &&
-         a->positive == b->positive && (!a->own_dtype || a->dtype == b->dtype) &&
+  return a->own_dtype == b->own_dtype && a->own_shape == b->own_shape && a->packing == b->packing &&
+         a->salt == b->salt && (!a->own_dtype || a->dtype == b->dtype) &&
          (!a->own_shape || ol_shape_equal(&a->shape, &b->shape)) && a->init == b->init &&
          a->value == b->value;
 }

@@ -140,6 +140,11 @@ static bool follows(const ol_run *run, void *const *array, const size_t *size) {
   return true;
 }
 
+/* Stochastic rounding is the same for the same seed, parameter and count of updates. */
+static uint64_t noise_key(const ol_group *group, const ol_member *m) {
+  return ol_mix(ol_mix(group->seed ^ m->salt) + (uint64_t)m->steps);
+}
+
 static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *m, bool first,
                     const size_t *size) {
   void **array = ol_list_at(&step->arrays, void *, step->arrays.count);
@@ -157,7 +162,9 @@ static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *
                    .arrays = array,
                    .count = m->numel,
                    .gradient_factor = batch->group->factor == 1 ? NULL : &batch->group->factor,
-                   .totals = batch->group->total };
+                   .totals = batch->group->total,
+                   .key = noise_key(batch->group, m),
+                   .salt = batch->group->layout[m->layout].salt };
 }
 
 static void add_runs(ol_step *step, const ol_step_batch *batch) {

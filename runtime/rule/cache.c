@@ -81,8 +81,8 @@ static key key_of(const ol_graph *graph, unsigned char *scratch) {
   append(&k, graph->node, sizeof *graph->node * (size_t)graph->nodes);
   append(&k, graph->total, sizeof *graph->total * (size_t)graph->totals);
   for (int i = 0; i < graph->operands; i++) {
-    int16_t operand[] = { graph->operand[i].dtype, graph->operand[i].shape,
-                          graph->operand[i].store };
+    int16_t operand[] = { graph->operand[i].dtype, graph->operand[i].shape, graph->operand[i].store,
+                          graph->operand[i].packing };
     append(&k, operand, sizeof operand);
   }
   for (int i = 0; graph->shape_bound && i < graph->shapes; i++) {

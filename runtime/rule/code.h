@@ -55,7 +55,8 @@ enum {
  * than the pass. */
 typedef struct ol_access {
   int16_t array;
-  uint8_t dtype; /* ol_dtype */
+  uint8_t dtype;   /* ol_dtype */
+  uint8_t packing; /* OL_PACK_… */
   uint8_t layout;
   int16_t band;                /* if turned: counts the turned ones of the pass */
   int64_t stride[OL_MAX_DIMS]; /* if gathered: of each dimension of the pass, in elements */
@@ -111,6 +112,7 @@ typedef struct ol_code {
     int16_t slot, number;
   } total[OL_GRAPH_TOTALS];
   uint8_t operand_dtype[OL_GRAPH_OPERANDS];
+  uint8_t operand_packing[OL_GRAPH_OPERANDS];
   int8_t operand_shape[OL_GRAPH_OPERANDS];
 } ol_code;
 

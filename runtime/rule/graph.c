@@ -106,9 +106,12 @@ static bool broadcasts_to(const ol_shape *from, const ol_shape *to) {
 static ol_status declare(ol_error *error, ol_graph *graph, int i, const ol_operand *operand) {
   int8_t shape = OL_RULE_OWN;
   char own[OL_SHAPE_TEXT], theirs[OL_SHAPE_TEXT];
-  if (!ol_dtype_is_float(operand->dtype))
+  bool coded = operand->packing & OL_PACK_CODES;
+  if (coded ? operand->dtype != OL_U8 : !ol_dtype_is_float(operand->dtype))
     return ol_fail(error, OL_DTYPE, "a rule's arrays are floats, not %s",
                    ol_dtype_name(operand->dtype));
+  if (coded && operand->shape)
+    return ol_fail(error, OL_ARGUMENT, "a state in 8 bits has the parameter's shape");
   if (operand->shape) {
     if (!broadcasts_to(operand->shape, &graph->shape[OL_RULE_OWN]))
       return ol_fail(error, OL_SHAPE, "a state of shape %s does not broadcast to a parameter of %s",
@@ -117,6 +120,8 @@ static ol_status declare(ol_error *error, ol_graph *graph, int i, const ol_opera
     OL_TRY(intern_shape(error, graph, operand->shape, &shape));
   }
   graph->operand[i].dtype = (uint8_t)operand->dtype;
+  bool rounds = coded || operand->dtype == OL_BF16;
+  graph->operand[i].packing = (uint8_t)(rounds ? operand->packing : 0);
   graph->operand[i].shape = shape;
   graph->operand[i].bound = operand->shape != NULL;
   graph->operand[i].store = -1;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "rule/narrow.h"
 #include "rule/op.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
@@ -34,8 +35,9 @@ typedef int32_t ol_symbol;
 /* How an operand is stored. States may have any float type and a shape of their own that
  * broadcasts to the parameter's. */
 typedef struct ol_operand {
-  ol_dtype dtype;        /* bfloat16, float32, float64 */
-  const ol_shape *shape; /* NULL: the parameter's */
+  ol_dtype dtype;        /* bfloat16, float32, float64; uint8: codes */
+  const ol_shape *shape; /* NULL: the parameter's, which codes have */
+  int packing;           /* OL_PACK_… */
 } ol_operand;
 
 /* Where a value lives. */
@@ -63,7 +65,8 @@ typedef struct ol_graph {
   struct {
     uint8_t dtype; /* ol_dtype */
     int8_t shape;
-    bool bound;    /* declared with a shape */
+    bool bound; /* declared with a shape */
+    uint8_t packing;
     int16_t store; /* the node that was assigned last, of the operand's shape, or -1 */
   } operand[OL_GRAPH_OPERANDS];
   struct {

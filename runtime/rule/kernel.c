@@ -16,6 +16,13 @@ enum {
   BAND = 16,   /* rows of a turned array that are read together: a cache line of floats */
 };
 
+/* An array that is not used in place. */
+typedef struct ol_source {
+  const char *data;
+  const ol_access *access;
+  int64_t count; /* elements of an array of codes */
+} ol_source;
+
 /* A loop over a tile. Operands are identical or disjoint. Full tiles have a length that the
  * compiler knows, and 16 vectors a turn: each load instruction then advances by 512 or 1024 bytes,
  * a stride that processors foresee and fetch ahead. Rolled loops take up to 1.3 times as long from

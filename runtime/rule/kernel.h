@@ -16,6 +16,9 @@ typedef struct ol_work {
   void *const *arrays;           /* operands, then buffers */
   const double *gradient_factor; /* or NULL */
   bool far;                      /* arrays come from memory and not from a cache */
+  int64_t count;                 /* elements of the parameter */
+  uint64_t key;                  /* of the noise, see ol_run */
+  const uint64_t *salt;
   int64_t begin, end;
   double *partial; /* takes a double for each accumulator */
   void *scratch;   /* of ol_kernel_scratch bytes, aligned to OL_ALIGNMENT */

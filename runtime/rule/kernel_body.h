@@ -6,6 +6,8 @@
 
 #include "rule/kernel_ops.h"
 
+#include "rule/kernel_narrow.h"
+
 #include "rule/kernel_move.h"
 
 #include "rule/kernel_reduce.h"

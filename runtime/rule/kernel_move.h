@@ -24,25 +24,35 @@ TARGET static void NAME(store)(int n, void *to, const T *x, ol_dtype dtype) {
     EACH(n, single[k] = (float)x[k]);
 }
 
+/* Elements place … place+n of an array. */
+TARGET static void NAME(read)(int n, T *out, const ol_source *from, int64_t place) {
+  const ol_dtype dtype = (ol_dtype)from->access->dtype;
+  if (from->access->packing & OL_PACK_CODES)
+    NAME(load_codes)(n, out, from->data, from->access->packing, from->count, place);
+  else
+    NAME(load)(n, out, from->data + place * (int64_t)ol_dtype_size(dtype), dtype);
+}
+
 /* A stretch of n elements, `step` apart. */
-TARGET static void NAME(stretch)(int n, T *out, const char *from, ol_dtype dtype, int64_t step) {
-  size_t size = ol_dtype_size(dtype);
+TARGET static void NAME(stretch)(int n, T *out, const ol_source *from, int64_t place,
+                                 int64_t step) {
   if (step == 1) {
-    NAME(load)(n, out, from, dtype);
+    NAME(read)(n, out, from, place);
   } else if (step == 0) {
-    NAME(load)(1, out, from, dtype);
+    NAME(read)(1, out, from, place);
     const T value = *out;
     EACH(n, out[k] = value);
   } else {
-    for (int k = 0; k < n; k++) NAME(load)(1, out + k, from + k * step * (int64_t)size, dtype);
+    for (int k = 0; k < n; k++) NAME(read)(1, out + k, from, place + k * step);
   }
 }
 
 /* Elements position … position+n of the pass's shape, from an array with other strides: a stretch
  * along the last dimension after the other. */
-TARGET static void NAME(gather)(int n, T *out, const char *from, const ol_access *access,
-                                const ol_shape *shape, int64_t position) {
-  int64_t index[OL_MAX_DIMS], at = 0, size = (int64_t)ol_dtype_size((ol_dtype)access->dtype);
+TARGET static void NAME(gather)(int n, T *out, const ol_source *from, const ol_shape *shape,
+                                int64_t position) {
+  int64_t index[OL_MAX_DIMS], at = 0;
+  const ol_access *access = from->access;
   int last = shape->ndim - 1;
   for (int d = last; d >= 0; d--) {
     index[d] = position % shape->size[d];
@@ -53,7 +63,7 @@ TARGET static void NAME(gather)(int n, T *out, const char *from, const ol_access
     int64_t step = last >= 0 ? access->stride[last] : 0;
     int64_t left = last >= 0 ? shape->size[last] - index[last] : 1;
     int length = left < n - done ? (int)left : n - done;
-    NAME(stretch)(length, out + done, from + at * size, (ol_dtype)access->dtype, step);
+    NAME(stretch)(length, out + done, from, at, step);
     done += length;
     if (done == n) break;
     at -= index[last] * step;
@@ -69,12 +79,11 @@ TARGET static void NAME(gather)(int n, T *out, const char *from, const ol_access
 
 /* Rows row … row+n of an array (rows, columns) that is stored turned, to rows `pitch` apart. Reads
  * whole cache lines: one by one, the elements of a row are far apart. */
-TARGET static void NAME(turn)(int n, T *out, const char *from, ol_dtype dtype, int64_t row,
-                              int64_t rows, int64_t columns, int64_t pitch) {
+TARGET static void NAME(turn)(int n, T *out, const ol_source *from, int64_t row, int64_t rows,
+                              int64_t columns, int64_t pitch) {
   T line[BAND];
-  int64_t size = (int64_t)ol_dtype_size(dtype);
   for (int64_t column = 0; column < columns; column++) {
-    NAME(load)(n, line, from + (column * rows + row) * size, dtype);
+    NAME(read)(n, line, from, column * rows + row);
     for (int k = 0; k < n; k++) out[k * pitch + column] = line[k];
   }
 }

@@ -36,6 +36,13 @@ TARGET static void NAME(begin_slots)(NAME(state) * s) {
   }
 }
 
+/* The last instruction that computes: a narrow store is short, and needs whole blocks. */
+TARGET static int NAME(last_computing)(const ol_pass *pass) {
+  int i = pass->instructions - 1;
+  while (i >= 0 && pass->instruction[i].code == OL_CODE_STORE) i--;
+  return i;
+}
+
 TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
   const ol_pass *pass = work->pass;
   ol_scratch layout = ol_kernel_layout(work->code, pass, sizeof(T));
@@ -56,14 +63,14 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
     for (int k = 0; k < OL_LANES; k++)
       s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
   for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
-  s->fetching = work->far && pass->dim < 0 ? pass->instructions - 1 : -1;
+  s->fetching = work->far && pass->dim < 0 ? NAME(last_computing)(pass) : -1;
   s->gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1;
   s->gradient = work->gradient_factor && pass->gradient >= 0 ? s->tile[pass->gradient] : NULL;
 }
 
 /* A turned array, a band of rows at a time; a tile takes its elements from it. */
-TARGET static void NAME(load_turned)(NAME(state) * s, int index, int n, T *out, const char *from,
-                                     int64_t position) {
+TARGET static void NAME(load_turned)(NAME(state) * s, int index, int n, T *out,
+                                     const ol_source *from, int64_t position) {
   const ol_access *access = &s->work->pass->access[index];
   const ol_shape *shape = &s->work->code->shape[s->work->pass->shape];
   int64_t rows = shape->size[0], columns = shape->size[1], pitch = columns + BAND;
@@ -74,7 +81,7 @@ TARGET static void NAME(load_turned)(NAME(state) * s, int index, int n, T *out, 
     int length = left < n - done ? (int)left : n - done;
     if (s->band_row[index] != first) {
       int height = rows - first < BAND ? (int)(rows - first) : BAND;
-      NAME(turn)(height, band, from, (ol_dtype)access->dtype, first, rows, columns, pitch);
+      NAME(turn)(height, band, from, first, rows, columns, pitch);
       s->band_row[index] = first;
     }
     memcpy(out + done, band + (row - first) * pitch + column, (size_t)length * sizeof(T));
@@ -86,24 +93,33 @@ TARGET static void NAME(load_access)(NAME(state) * s, const ol_instruction *op, 
                                      int64_t position) {
   const ol_work *work = s->work;
   const ol_access *access = &work->pass->access[op->in[0]];
-  const ol_dtype dtype = (ol_dtype)access->dtype;
   const ol_shape *shape = &work->code->shape[work->pass->shape];
-  const char *from = work->arrays[access->array];
+  const ol_source from = { work->arrays[access->array], access, work->count };
   T *out = s->at[op->out];
   switch (access->layout) {
-  case OL_ACCESS_GATHERED: NAME(gather)(n, out, from, access, shape, position); break;
-  case OL_ACCESS_TURNED: NAME(load_turned)(s, op->in[0], n, out, from, position); break;
-  default: NAME(load)(n, out, from + position * (int64_t)ol_dtype_size(dtype), dtype);
+  case OL_ACCESS_GATHERED: NAME(gather)(n, out, &from, shape, position); break;
+  case OL_ACCESS_TURNED: NAME(load_turned)(s, op->in[0], n, out, &from, position); break;
+  default: NAME(read)(n, out, &from, position);
   }
   if (access->array == 1 && work->gradient_factor) NAME(scale)(n, out, out, s->gradient_factor);
 }
 
 TARGET static void NAME(store_access)(NAME(state) * s, const ol_instruction *op, int n,
                                       int64_t position) {
-  const ol_access *access = &s->work->pass->access[op->out];
-  size_t size = ol_dtype_size((ol_dtype)access->dtype);
-  char *to = s->work->arrays[access->array];
-  NAME(store)(n, to + position * (int64_t)size, s->at[op->in[0]], (ol_dtype)access->dtype);
+  const ol_work *work = s->work;
+  const ol_access *access = &work->pass->access[op->out];
+  const int packing = access->packing;
+  const T *x = s->at[op->in[0]];
+  char *array = work->arrays[access->array];
+  void *to = array + position * (int64_t)ol_dtype_size((ol_dtype)access->dtype);
+  const uint64_t key = work->key + (work->salt ? work->salt[access->array] : 0);
+  const uint32_t counter = packing & OL_PACK_RANDOM ? ol_noise_counter(key, position) : 0;
+  if (packing & OL_PACK_CODES)
+    NAME(store_codes)(n, array, x, packing, work->count, position, counter);
+  else if (packing & OL_PACK_RANDOM)
+    NAME(store_at_random)(n, to, x, counter);
+  else
+    NAME(store)(n, to, x, (ol_dtype)access->dtype);
 }
 
 TARGET static void NAME(execute)(NAME(state) * s, int index, int n, int64_t position) {

@@ -26,6 +26,8 @@ typedef struct ol_run {
                                     once; read at commit; NULL: nothing is multiplied */
   double *totals; /* group_add: each value is added to totals[slot], runs in order; may be NULL
                      if program->total_count is 0 */
+  uint64_t key;   /* of stochastic rounding; … */
+  const uint64_t *salt; /* … operand i has the noise of key + salt[i]; NULL: all are 0 */
 } ol_run;
 
 typedef struct ol_machine ol_machine;

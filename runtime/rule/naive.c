@@ -17,6 +17,8 @@ typedef struct naive {
   void *const *arrays;
   int64_t count; /* elements of the parameter */
   const double *gradient_factor;
+  uint64_t key;
+  const uint64_t *salt;
   double *value[OL_GRAPH_NODES]; /* of each node; one element for numbers */
 } naive;
 
@@ -29,13 +31,25 @@ static int64_t count_of(const naive *v, int shape) {
   return shape == OL_RULE_OWN ? v->count : ol_shape_numel(&v->graph->shape[shape]);
 }
 
-static double load(const void *array, ol_dtype dtype, int64_t i) {
+static uint64_t key_of(const naive *v, int operand) {
+  return v->key + (v->salt ? v->salt[operand] : 0);
+}
+
+static double load(const naive *v, int operand, int64_t i) {
+  const void *array = v->arrays[operand];
+  const ol_dtype dtype = (ol_dtype)v->graph->operand[operand].dtype;
+  const int packing = v->graph->operand[operand].packing;
+  if (packing & OL_PACK_CODES) return ol_codes_load(array, v->count, packing, i);
   if (dtype == OL_BF16) return ol_bf16_to_f32(((const ol_bf16 *)array)[i]);
   return dtype == OL_F32 ? ((const float *)array)[i] : ((const double *)array)[i];
 }
 
-static void store(void *array, ol_dtype dtype, int64_t i, double x) {
-  if (dtype == OL_BF16)
+static void store(const naive *v, int operand, int64_t i, double x) {
+  void *array = v->arrays[operand];
+  const ol_dtype dtype = (ol_dtype)v->graph->operand[operand].dtype;
+  if (v->graph->operand[operand].packing & OL_PACK_RANDOM)
+    ((ol_bf16 *)array)[i] = ol_bf16_at_random((float)x, ol_noise_counter(key_of(v, operand), i));
+  else if (dtype == OL_BF16)
     ((ol_bf16 *)array)[i] = ol_bf16_from_f32((float)x);
   else if (dtype == OL_F32)
     ((float *)array)[i] = (float)x;
@@ -195,7 +209,7 @@ static void eval_operand(naive *v, int n) {
   int operand = v->graph->node[n].in[0];
   int64_t count = count_of(v, v->graph->operand[operand].shape);
   for (int64_t i = 0; i < count; i++) {
-    double x = load(v->arrays[operand], (ol_dtype)v->graph->operand[operand].dtype, i);
+    double x = load(v, operand, i);
     bool scaled = operand == 1 && v->gradient_factor;
     v->value[n][i] = scaled ? round_to(v, round_to(v, *v->gradient_factor) * x) : x;
   }
@@ -236,24 +250,43 @@ static ol_status eval_all(ol_error *error, naive *v) {
   return OL_OK;
 }
 
-static void write_results(const naive *v, double *totals) {
-  for (int i = 0; i < v->graph->operands; i++) {
-    int n = v->graph->operand[i].store;
-    int64_t count = n < 0 ? 0 : count_of(v, v->graph->operand[i].shape);
-    for (int64_t k = 0; k < count; k++)
-      store(v->arrays[i], (ol_dtype)v->graph->operand[i].dtype, k, v->value[n][k]);
+static void write_codes(const naive *v, int operand, const double *value) {
+  const int packing = v->graph->operand[operand].packing;
+  float block[OL_CODES_BLOCK];
+  for (int64_t at = 0; at < v->count; at += OL_CODES_BLOCK) {
+    int n = v->count - at < OL_CODES_BLOCK ? (int)(v->count - at) : OL_CODES_BLOCK;
+    for (int k = 0; k < n; k++) block[k] = (float)value[at + k];
+    ol_codes_store(block, n, v->arrays[operand], v->count, at, packing, key_of(v, operand));
   }
+}
+
+static void write_result(const naive *v, int operand) {
+  int n = v->graph->operand[operand].store;
+  const ol_graph_node *node = n < 0 ? NULL : &v->graph->node[n];
+  if (node && node->op == OL_RULE_OPERAND && node->in[0] == operand) return; /* as it was */
+  if (n >= 0 && v->graph->operand[operand].packing & OL_PACK_CODES) {
+    write_codes(v, operand, v->value[n]);
+    return;
+  }
+  int64_t count = n < 0 ? 0 : count_of(v, v->graph->operand[operand].shape);
+  for (int64_t k = 0; k < count; k++) store(v, operand, k, v->value[n][k]);
+}
+
+static void write_results(const naive *v, double *totals) {
+  for (int i = 0; i < v->graph->operands; i++) write_result(v, i);
   for (int i = 0; i < v->graph->totals; i++)
     totals[v->graph->total[i].slot] += v->value[v->graph->total[i].node][0];
 }
 
-ol_status ol_naive_run(ol_error *error, const ol_graph *graph, void *const *arrays, int64_t count,
-                       const double *gradient_factor, double *totals) {
-  naive v = {
-    .graph = graph, .arrays = arrays, .count = count, .gradient_factor = gradient_factor
-  };
+ol_status ol_naive_run(ol_error *error, const ol_graph *graph, const ol_run *run) {
+  naive v = { .graph = graph,
+              .arrays = run->arrays,
+              .count = run->count,
+              .gradient_factor = run->gradient_factor,
+              .key = run->key,
+              .salt = run->salt };
   ol_status status = eval_all(error, &v);
-  if (status == OL_OK) write_results(&v, totals);
+  if (status == OL_OK) write_results(&v, run->totals);
   for (int n = 0; n < graph->nodes; n++) ol_free(v.value[n]);
   return status;
 }

@@ -3,12 +3,11 @@
 #ifndef OL_RULE_NAIVE_H
 #define OL_RULE_NAIVE_H
 
-#include "rule/graph.h"
+#include "rule/machine.h"
 
-/* Does what running the program of the graph on these arrays would do. Slow and single-threaded.
- * gradient_factor and totals as in ol_run; they may be NULL. count is the number of elements of the
- * parameter, which may differ from the graph's unless it is shape_bound. */
-ol_status ol_naive_run(ol_error *error, const ol_graph *graph, void *const *arrays, int64_t count,
-                       const double *gradient_factor, double *totals);
+/* Does what the run would do with the program of the graph; run->program and run->numbers are not
+ * used. Slow and single-threaded. run->count may differ from the elements of the graph's parameter
+ * unless that is shape_bound. */
+ol_status ol_naive_run(ol_error *error, const ol_graph *graph, const ol_run *run);
 
 #endif

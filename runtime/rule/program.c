@@ -117,6 +117,7 @@ static ol_status make_arrays(ol_error *error, const ol_plan *plan, ol_code *code
   code->numbers = plan->numbers;
   for (int i = 0; i < graph->operands; i++) {
     code->operand_dtype[i] = graph->operand[i].dtype;
+    code->operand_packing[i] = graph->operand[i].packing;
     code->operand_shape[i] = graph->operand[i].shape;
   }
   for (int i = 0; i < graph->totals; i++) {
@@ -148,7 +149,9 @@ static void touch(ol_program *self, int array, bool write) {
   bool operand = array < self->operands;
   int shape = operand ? code->operand_shape[array] : code->buffer[array - self->operands];
   ol_dtype dtype = operand ? (ol_dtype)code->operand_dtype[array] : self->dtype;
+  bool coded = operand && code->operand_packing[array] & OL_PACK_CODES;
   self->bytes += (double)ol_dtype_size(dtype) * share(self, shape);
+  if (coded) self->bytes += (double)sizeof(float) / OL_CODES_BLOCK;
   if (!operand) return;
   if (write)
     self->writes |= UINT32_C(1) << array;
@@ -222,6 +225,8 @@ static void describe(ol_program *self, const ol_plan *plan) {
   self->levels = plan->levels;
   self->multiplies = self->code->products > 0;
   self->coalesces = !graph->shape_bound && !uses_reduced_numbers(plan);
+  for (int i = 0; i < graph->operands; i++) /* noise and blocks count from a tensor's beginning */
+    if (graph->operand[i].packing & (OL_PACK_CODES | OL_PACK_RANDOM)) self->coalesces = false;
   for (int i = 0; i < graph->totals; i++)
     if (graph->total[i].slot >= self->total_count) self->total_count = graph->total[i].slot + 1;
   for (int i = 0; i < self->code->passes; i++) {

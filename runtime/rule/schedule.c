@@ -39,6 +39,11 @@ static ol_dtype array_dtype(const schedule *s, int array) {
   return array < graph->operands ? (ol_dtype)graph->operand[array].dtype : graph->dtype;
 }
 
+static int array_packing(const schedule *s, int array) {
+  const ol_graph *graph = graph_of(s);
+  return array < graph->operands ? graph->operand[array].packing : 0;
+}
+
 static ol_draft *add(schedule *s, int code, int value, int in, int array) {
   ol_draft *draft = &s->draft[s->count++];
   *draft = (ol_draft){ .code = (uint8_t)code,
@@ -238,7 +243,9 @@ static void stride_over(const schedule *s, int n, bool turned, ol_access *access
 }
 
 static int add_access(schedule *s, const ol_draft *draft, int n) {
-  ol_access access = { .array = draft->array, .dtype = (uint8_t)array_dtype(s, draft->array) };
+  ol_access access = { .array = draft->array,
+                       .dtype = (uint8_t)array_dtype(s, draft->array),
+                       .packing = (uint8_t)array_packing(s, draft->array) };
   bool same = draft->code == OL_CODE_STORE || graph_of(s)->node[n].shape == s->key.shape;
   if (!same) {
     access.layout = OL_ACCESS_GATHERED;

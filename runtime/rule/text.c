@@ -241,6 +241,10 @@ static void put_target(text *t, const ol_instruction *op) {
     put_slot(t, op->out);
 }
 
+static const char *storage_name(const ol_access *access) {
+  return access->packing & OL_PACK_CODES ? "8bit" : ol_dtype_name((ol_dtype)access->dtype);
+}
+
 static void put_value(text *t, const ol_instruction *op) {
   if (op->code < OL_FORM_COUNT) {
     put_form(t, op, ol_form_table[op->code], SUM);
@@ -248,11 +252,10 @@ static void put_value(text *t, const ol_instruction *op) {
     put_access(t, &t->pass->access[op->in[0]]);
   } else if (op->code == OL_CODE_STORE || op->code == OL_CODE_REDUCE) {
     bool store = op->code == OL_CODE_STORE;
-    put(t, "%s(",
-        store ? ol_dtype_name((ol_dtype)t->pass->access[op->out].dtype)
-              : ol_rule_op_table[op->in[1]].name);
+    const ol_access *access = store ? &t->pass->access[op->out] : NULL;
+    put(t, "%s(", store ? storage_name(access) : ol_rule_op_table[op->in[1]].name);
     put_slot(t, op->in[0]);
-    put(t, ")");
+    put(t, store && access->packing & OL_PACK_RANDOM ? ", stochastic)" : ")");
   } else if (op->code == OL_CODE_COPY) {
     put_slot(t, op->in[0]);
   } else {

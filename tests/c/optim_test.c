@@ -246,9 +246,10 @@ static void twins_exchange_states(void) {
   ok(ol_group_twin(&error, group, &twin));
   set_layout(twin);
   ol_tensor *states[] = { make_param(OL_F32, 5, 8), make_param(OL_F32, 5, 9) };
+  ol_tensor *scales[] = { NULL, NULL };
   ol_member *member = &twin->member[twin->rank[0]];
-  CHECK(ol_member_restore(&error, twin, member, 7, states, 1) == OL_ARGUMENT);
-  ok(ol_member_restore(&error, twin, member, 7, states, 2));
+  CHECK(ol_member_restore(&error, twin, member, 7, states, scales, 1) == OL_ARGUMENT);
+  ok(ol_member_restore(&error, twin, member, 7, states, scales, 2));
   ol_group_exchange(group, twin);
   CHECK_EQUAL(group->member[group->rank[0]].steps, 7);
   CHECK_EQUAL(group->member[group->rank[1]].steps, 0);

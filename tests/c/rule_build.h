@@ -89,6 +89,7 @@ enum { MOST = OL_GRAPH_OPERANDS };
 typedef struct arrays {
   int count;
   ol_dtype dtype[MOST];
+  int packing[MOST];
   int64_t size[MOST]; /* elements */
   void *data[MOST];
 } arrays;
@@ -105,22 +106,45 @@ static inline void set(const arrays *a, int operand, int64_t i, double value) {
 
 static inline double get(const arrays *a, int operand, int64_t i) {
   const void *data = a->data[operand];
+  if (a->packing[operand] & OL_PACK_CODES)
+    return ol_codes_load(data, a->size[operand], a->packing[operand], i);
   if (a->dtype[operand] == OL_BF16) return ol_bf16_to_f32(((const ol_bf16 *)data)[i]);
   if (a->dtype[operand] == OL_F32) return ((const float *)data)[i];
   return ((const double *)data)[i];
 }
 
+static inline size_t bytes_of(const arrays *a, int i) {
+  if (a->packing[i] & OL_PACK_CODES) return ol_codes_size(a->size[i]);
+  return ol_dtype_size(a->dtype[i]) * (size_t)a->size[i];
+}
+
+static inline void make_packed(arrays *a, ol_dtype dtype, int packing, int64_t size) {
+  int i = a->count++;
+  a->dtype[i] = dtype;
+  a->packing[i] = packing;
+  a->size[i] = size;
+  a->data[i] = malloc(bytes_of(a, i) + 1);
+}
+
 static inline void make_array(arrays *a, ol_dtype dtype, int64_t size) {
-  a->dtype[a->count] = dtype;
-  a->size[a->count] = size;
-  a->data[a->count++] = malloc(ol_dtype_size(dtype) * (size_t)size + 1);
+  make_packed(a, dtype, 0, size);
+}
+
+/* Fills an array of codes. */
+static inline void set_codes(const arrays *a, int i, double element(void)) {
+  float block[OL_CODES_BLOCK];
+  for (int64_t at = 0; at < a->size[i]; at += OL_CODES_BLOCK) {
+    int n = a->size[i] - at < OL_CODES_BLOCK ? (int)(a->size[i] - at) : OL_CODES_BLOCK;
+    for (int k = 0; k < n; k++) block[k] = (float)element();
+    ol_codes_store(block, n, a->data[i], a->size[i], at, a->packing[i], 1);
+  }
 }
 
 static inline void copy_arrays(const arrays *from, arrays *to) {
   *to = (arrays){ 0 };
   for (int i = 0; i < from->count; i++) {
-    make_array(to, from->dtype[i], from->size[i]);
-    memcpy(to->data[i], from->data[i], ol_dtype_size(from->dtype[i]) * (size_t)from->size[i]);
+    make_packed(to, from->dtype[i], from->packing[i], from->size[i]);
+    memcpy(to->data[i], from->data[i], bytes_of(from, i));
   }
 }
 
@@ -155,12 +179,21 @@ static inline void show(const ol_program *program) {
   ol_free(text);
 }
 
+#define NOISE_KEY 0x123456789abcdefu
+
+/* What the graph means for these arrays. */
+static inline ol_status run_naive(void *const *data, int64_t count, const double *factor,
+                                  double *totals) {
+  ol_run run = { NULL, NULL, data, count, factor, totals, NOISE_KEY, NULL };
+  return ol_naive_run(&error, graph, &run);
+}
+
 /* Runs the graph through compiler and machine on these arrays. */
 static inline bool run_machine(const ol_program *program, const arrays *a, int64_t count,
                                const double *factor, double *totals) {
   ol_machine *machine;
   if (!ok(ol_machine_new(&error, &machine))) return false;
-  ol_run run = { program, graph->number, a->data, count, factor, totals };
+  ol_run run = { program, graph->number, a->data, count, factor, totals, NOISE_KEY, NULL };
   bool good = ok(ol_machine_prepare(&error, machine, &run, 1));
   ol_machine_commit(machine);
   ol_machine_free(machine);

@@ -95,7 +95,7 @@ static void powers(void) {
     arrays a = random_arrays(dtype, 2, 300), expected;
     for (int k = 0; k < SPECIALS; k++) set(&a, 0, k, specials[k]);
     copy_arrays(&a, &expected);
-    ok(ol_naive_run(&error, graph, expected.data, 300, NULL, NULL));
+    ok(run_naive(expected.data, 300, NULL, NULL));
     for (const char *const *isa = ol_machine_isas(); *isa; isa++) {
       arrays after;
       copy_arrays(&a, &after);
@@ -156,7 +156,7 @@ static void many_runs_at_once(void) {
   for (int i = 0; i < RUNS; i++) {
     before[i] = random_arrays(OL_F32, 4, sizes[i]);
     copy_arrays(&before[i], &expected[i]);
-    ok(ol_naive_run(&error, graph, expected[i].data, sizes[i], &factor, expected_totals));
+    ok(run_naive(expected[i].data, sizes[i], &factor, expected_totals));
   }
   for (int threads = 1; threads <= 3; threads++) {
     ol_machine *machine;
@@ -298,7 +298,7 @@ static void allocations_fail(void) {
   copy_arrays(&before, &expected);
   copy_arrays(&before, &after);
   double want[2] = { 0 }, totals[2] = { 0 };
-  ok(ol_naive_run(&error, graph, expected.data, COUNT, NULL, want));
+  ok(run_naive(expected.data, COUNT, NULL, want));
   int64_t live = ol_memory_read().live_blocks, failures = 0;
   ol_status status = OL_MEMORY;
   while (status != OL_OK && failures < 1000) {
@@ -315,7 +315,7 @@ static void allocations_fail(void) {
     arrays naive;
     copy_arrays(&before, &naive);
     ol_memory_fail_after(i, false);
-    status = ol_naive_run(&error, graph, naive.data, COUNT, NULL, totals);
+    status = run_naive(naive.data, COUNT, NULL, totals);
     ol_memory_fail_after(-1, false);
     CHECK(same_arrays(status == OL_OK ? &expected : &before, &naive));
     CHECK_EQUAL(ol_memory_read().live_blocks, live);

@@ -29,7 +29,7 @@ static void agrees(const char *what, int64_t count) {
     arrays after = integers(count), expected;
     copy_arrays(&after, &expected);
     ol_set_threads(1 + i / 2);
-    ok(ol_naive_run(&error, graph, expected.data, count, i % 2 ? &factor : NULL, NULL));
+    ok(run_naive(expected.data, count, i % 2 ? &factor : NULL, NULL));
     run_machine(program, &after, count, i % 2 ? &factor : NULL, NULL);
     if (!CHECK(same_arrays(&expected, &after))) printf("  %s\n", what), show(program);
     free_arrays(&after), free_arrays(&expected);
@@ -117,7 +117,7 @@ static void several_at_once(int threads) {
     int64_t count = ol_shape_numel(&shape);
     after[i] = integers(count);
     copy_arrays(&after[i], &expected[i]);
-    ok(ol_naive_run(&error, graph, expected[i].data, count, NULL, NULL));
+    ok(run_naive(expected[i].data, count, NULL, NULL));
     numbers[i] = malloc(sizeof graph->number);
     memcpy(numbers[i], graph->number, sizeof graph->number);
     runs[i] = (ol_run){ program, numbers[i], after[i].data, count, NULL, NULL };

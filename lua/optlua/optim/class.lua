@@ -120,8 +120,9 @@ end
 ---    element of a list. Words that groups use themselves (name, match, class, expect, step …) are refused.
 ---   state: tensors that a parameter keeps, by name: 0 or another number (filled with it), "param" (a
 ---    copy of the parameter), or a table { shape = {…}, init = a number or "param", dtype = "float32",
----    "float64" or "bfloat16", positive = true for what is never negative }; what is left out is as the
----    parameter is, and zero. Or a function (shape, h) that returns such a table, so that states can
+---    "float64" or "bfloat16", positive = true for what is never negative (narrow types then round it
+---    stochastically), exact = true for what narrow types may not hold, as copies of the parameter are }; what is
+---    left out is as the parameter is, and zero. Or a function (shape, h) that returns such a table, so that states can
 ---    depend on the shape and on hyperparameters. They are made when the parameter is first updated.
 ---   update: the rule, update(p, g, s, h, group); see below
 ---   group: { x = 0 }: numbers of the group, in double precision, saved with it
@@ -199,10 +200,10 @@ function Class:refuses(tensor, name)
 end
 
 -- A small shape that the class takes.
-local function choose_shape(self)
+local function choose_shape(self, size)
   for _, ndim in ipairs { 2, 1, 3, 4, 5, 0 } do
     local shape = {}
-    for d = 1, ndim do shape[d] = 4 end
+    for d = 1, ndim do shape[d] = d > 2 and 4 or size end
     if not self:refuses(optlua.zeros(shape), "p") then return shape end
   end
   blame(("%s:program: give a shape that the class accepts: { shape = … }"):format(self.name))
@@ -215,7 +216,7 @@ end
 ---   shape: of the parameter; default one that the class accepts
 ---   dtype: of the parameter; default "float32"
 ---   step: which update of the parameter, from 1; default 1
----   and hyperparameters of the class
+---   and hyperparameters of the class, state_dtype, state_rounding
 ---@param opts? table
 ---@return string
 function Class:program(opts)
@@ -228,7 +229,7 @@ function Class:program(opts)
   local settings, problems = options.collect({ shape = opts and opts.shape, dtype = opts and opts.dtype,
     step = opts and opts.step }, own)
   if problems[1] then blame(("%s:program: %s"):format(self.name, problems[1])) end
-  local p = optlua.zeros(settings.shape or choose_shape(self), { dtype = settings.dtype, requires_grad = true })
+  local p = optlua.zeros(settings.shape or choose_shape(self, rest.state_dtype and 64 or 4), { dtype = settings.dtype, requires_grad = true })
   p.grad = optlua.zeros(p.shape, { dtype = settings.dtype })
   local optimizer, step = self({ { "p", p } }, rest), settings.step
   local text = optimizer:_program(step)

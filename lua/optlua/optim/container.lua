@@ -13,6 +13,7 @@ local hooks = require "optlua.optim.hooks"
 local Optimizer = require "optlua.optim.optimizer"
 local params = require "optlua.optim.params"
 local parts = require "optlua.optim.parts"
+local storage = require "optlua.optim.storage"
 local Whole = require "optlua.optim.whole"
 local wrapper = require "optlua.optim.wrapper"
 
@@ -31,7 +32,8 @@ local settings = {
   norm_type = { default = 2, choices = { 2, math.huge }, doc = "2, or math.huge for the largest absolute value" },
   nonfinite = { default = "off", choices = { "off", "error", "skip" }, doc = "what happens when a gradient is not finite" },
   ema = { required = false, type = "number", min = 0, max = 1, doc = "decay of an average of the weights" },
-  state_dtype = Group.settings.state_dtype,
+  state_dtype = storage.settings.state_dtype,
+  state_rounding = storage.settings.state_rounding,
   track_updates = { default = false, doc = "whether stats() has the ratio of updates to weights" },
   zero = { default = false, doc = "whether gradients are absent after a step, as after zero_grad" },
 }
@@ -163,8 +165,27 @@ local function check_members(self, plans, problems)
   end
 end
 
+-- Of what the container says of single states: what no group has.
+local function check_states(self, plans, problems)
+  local how, known, lists = self._of_groups, {}, { self._groups, plans }
+  if type(how.state_dtype) ~= "table" and type(how.state_rounding) ~= "table" or #problems > 0 then return end
+  for _, plan in ipairs(plans) do
+    for _, optimizer in ipairs(plan.built or {}) do lists[#lists + 1] = optimizer._groups end
+  end
+  for _, list in ipairs(lists) do
+    for _, group in ipairs(list) do
+      for name, slot in pairs(group.class and Group.states(group) or {}) do
+        if not known[name] or storage.is_fixed(known[name]) then known[name] = slot end
+      end
+    end
+  end
+  local wrong = storage.check(how, known)
+  table.move(wrong, 1, #wrong, #problems + 1, problems)
+end
+
 local function finish(self, plans, problems)
   check_members(self, plans, problems)
+  check_states(self, plans, problems)
   self:_check(plans, problems)
   complete(self, plans)
   add_optimizers(self, self:_adopt(plans))
@@ -245,8 +266,8 @@ end
 ---   optional = true: it may take none
 ---   lr_scale, wd_scale: multiply lr and weight_decay, wherever they come from
 ---   unfreeze_at: its parameters are frozen until so many updates have been made
----   state_dtype, clip_value, agc, agc_eps, max_group_norm: as below, for this group; those that clip can also be given to
----    a class, optim.AdamW(model, { clip_value = 1 })
+---   state_dtype, state_rounding, clip_value, agc, agc_eps, max_group_norm: as below, for this group; those that clip can
+---    also be given to a class, optim.AdamW(model, { clip_value = 1 })
 --- What a group leaves out comes from the options, where they name a class or hyperparameters: { class =
 --- "AdamW", lr = 1e-3 } holds for the groups of AdamW and those without a class; without a class there, for
 --- every group whose class has the hyperparameter.
@@ -273,7 +294,12 @@ end
 ---    update then, and clear the gradients; default "off". (A spec knows "rollback" besides)
 ---   ema: keeps an average of the weights: average = ema * average + (1 - ema) * weight after each update.
 ---    optimizer:with_ema(fn) calls fn with the averages in the model
----   state_dtype: "bfloat16" stores states in half the memory (rounded to nearest); default: as the parameter
+---   state_dtype: how states are stored: "bfloat16" in half the memory; "8bit" in codes of 8 bits, but those
+---    declared positive (second moments) in bfloat16; "8bit-all" all in codes; "float32", "float64"; or a table
+---    of such words by state, { exp_avg = "8bit" }. Codes hold for parameters of 4,096 elements and more, and
+---    have a scale for each 256; averages and other copies of the parameter stay exact. Default: as the parameter
+---   state_rounding: "nearest", "stochastic", or a table of such by state, for bfloat16 and codes; default:
+---    stochastic for states declared positive, which would cease to decay, and nearest for the others
 ---   track_updates: stats() then has the ratio of the norm of the update to that of the weights
 ---
 --- Gradients are changed as they are read, in the pass of the update, and never written. In this order: they are divided by

@@ -7,9 +7,11 @@ local clipping = require "optlua.optim.clipping"
 local extras = require "optlua.optim.extras"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
+local storage = require "optlua.optim.storage"
 local wrapper = require "optlua.optim.wrapper"
 
 local collect, trace = core.collect, core.trace
+local initial_seed = require("optlua.core").initial_seed
 
 ---@class optlua.optim.Group
 ---@field name string
@@ -56,8 +58,8 @@ Group.settings = {
   lr_scale = { required = false, type = "number", min = 0, doc = "multiplies lr" },
   wd_scale = { required = false, type = "number", min = 0, doc = "multiplies weight_decay" },
   unfreeze_at = { required = false, type = "integer", min = 0, doc = "its parameters are frozen for so many updates" },
-  state_dtype = { required = false, choices = { "bfloat16", "float32", "float64" },
-    doc = "in which states are stored that declare no dtype; default: as the parameter is" },
+  state_dtype = storage.settings.state_dtype,
+  state_rounding = storage.settings.state_rounding,
 }
 for name, option in pairs(clipping.settings) do Group.settings[name] = option end
 
@@ -118,6 +120,17 @@ local function plan_wrapper(class, name, entries, given)
   return { name = name, entries = entries, built = built }, problems
 end
 
+local function says_of_states(settings)
+  return type(settings.state_dtype) == "table" or type(settings.state_rounding) == "table"
+end
+
+-- The states that a class may have for the parameters of a plan.
+local function states_of(class, entries, base)
+  local shapes = {}
+  for i, entry in ipairs(entries) do shapes[i] = entry[2].shape end
+  return slots.all(class, shapes, base)
+end
+
 --- Checks what a group is made of, without making it.
 ---@param class optlua.optim.Class|optlua.optim.Wrapper
 ---@param name string
@@ -132,10 +145,21 @@ function Group.plan(class, name, entries, given)
   local base, wrong_hypers = hyper.values(hypers, class.hyper, options.names(clipping.schema))
   table.move(wrong_hypers, 1, #wrong_hypers, #wrong + 1, wrong)
   wrong[#wrong + 1] = scale(class, base, settings)
+  local known = #wrong == 0 and #entries > 0 and says_of_states(settings) and states_of(class, entries, base) or nil
+  local wrong_words = storage.check(settings, known)
+  table.move(wrong_words, 1, #wrong_words, #wrong + 1, wrong)
   for _, problem in ipairs(wrong) do
     problems[#problems + 1] = ("group '%s': %s"):format(name, problem)
   end
   return { class = class, name = name, entries = entries, base = base, settings = settings, given = given }, problems
+end
+
+--- The states that the group's class may have, or that a plan's may, by name.
+---@param plan table or a group
+---@return table<string, table>
+function Group.states(plan)
+  if plan.shapes then return slots.all(plan.class, plan.shapes, plan.values) end
+  return states_of(plan.class, plan.entries, plan.base)
 end
 
 --- The group again, of another class, with what its base has besides, and settings. It has made no update.
@@ -182,6 +206,13 @@ function Group:wake()
   self.sleeps = false
 end
 
+--- Sets the seed of stochastic rounding.
+---@param seed integer
+function Group:set_seed(seed)
+  self.seed = seed
+  self.handle:set_seed(seed)
+end
+
 --- Makes a group. Its clock is a table { updates = n }, shared by all groups that step together.
 ---@param plan table
 ---@param clock { updates: integer }
@@ -216,6 +247,7 @@ function Group.new(plan, clock)
   if self.has_numbers then face_numbers(self) end
   self.handle = core.group(self.names, self.params)
   self.has_limit = class.hyper.max_group_norm ~= nil
+  self:set_seed(initial_seed())
   freeze(self)
   self.shapes, self.shape_of = self.handle:shapes()
   return self
@@ -354,7 +386,7 @@ local function is_stale(self)
 end
 
 local function ask_states(self)
-  local layouts, of_shape, reads = slots.layouts(self.class, self.shapes, self.values, self.of_shape, self.state_dtype)
+  local layouts, of_shape, reads = slots.layouts(self.class, self.shapes, self.values, self.of_shape, self)
   self.handle:layouts(layouts, of_shape)
   self:set_layouts(layouts, of_shape, reads)
 end
@@ -363,6 +395,15 @@ end
 function Group:set_layouts(layouts, of_shape, reads)
   self.of_shape, self.reads = {}, reads
   for i, place in ipairs(of_shape) do self.of_shape[i] = layouts[place] end
+end
+
+--- The layouts of states, by shape: as they are, or as they will be.
+---@return table[][]
+function Group:layouts()
+  if self.of_shape then return self.of_shape end
+  local result, layouts, of_shape = {}, slots.layouts(self.class, self.shapes, self.values, nil, self)
+  for i, place in ipairs(of_shape) do result[i] = layouts[place] end
+  return result
 end
 
 --- Evaluates the schedules for an update.

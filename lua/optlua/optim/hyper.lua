@@ -8,7 +8,7 @@ local hyper = {}
 -- What a group says of itself, and what a container takes: not for hyperparameters.
 local reserved = {}
 for word in ([[name match class expect frozen params step lr_scale wd_scale unfreeze_at groups
-  max_norm norm_type grad_scale nonfinite ema state_dtype state_rounding in_backward zero mode]]):gmatch "%S+" do
+  max_norm norm_type grad_scale nonfinite ema state_dtype state_rounding rounding_seed in_backward zero mode]]):gmatch "%S+" do
   reserved[word] = true
 end
 for word, option in pairs(clipping.schema) do reserved[word] = option end -- only its own description may bear the name

@@ -5,6 +5,7 @@ local chart = require "optlua.chart"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 local shape = require "optlua.shape"
+local storage = require "optlua.optim.storage"
 
 local overview = {}
 
@@ -30,13 +31,13 @@ local function plural(count, word) return ("%s %s%s"):format(grouped(count), wor
 local function state_bytes(layout, tensor)
   local bytes = 0
   for _, slot in ipairs(layout) do
-    bytes = bytes + shape.count(slot.shape or tensor.shape) * shape.element_bytes[slot.dtype or tensor.dtype]
+    bytes = bytes + storage.bytes(slot, tensor)
   end
   return bytes
 end
 
 local function group_bytes(group)
-  local layouts, of_shape = slots.layouts(group.class, group.shapes, group.values, group.of_shape, group.state_dtype)
+  local layouts, of_shape = slots.layouts(group.class, group.shapes, group.values, group.of_shape, group)
   local bytes = 0
   for i, tensor in ipairs(group.params) do
     bytes = bytes + state_bytes(layouts[of_shape[group.shape_of[i]]], tensor)
@@ -60,6 +61,8 @@ local function group_lines(group, lines)
   lines[#lines + 1] = ("group %s: %s { %s }"):format(group.name, group.class.name, table.concat(words, ", "))
   lines[#lines + 1] = ("  %s, %s, %s of state"):format(plural(#group.params, "parameter"), plural(elements, "element"),
     overview.size_text(bytes))
+  local narrow = storage.text(group:layouts())
+  if narrow then lines[#lines + 1] = "  states: " .. narrow end
   for i, tensor in ipairs(group.params) do
     local note = ""
     if group.sleeps then

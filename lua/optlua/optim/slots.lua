@@ -1,6 +1,7 @@
 --- slots: the states that a class declares, as layouts that the machine understands.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local storage = require "optlua.optim.storage"
 
 local slots = {}
 
@@ -32,7 +33,7 @@ local function check_table(spec)
   local problem, shape
   if spec.shape ~= nil then problem, shape = check_shape(spec.shape) end
   return problem, { dtype = dtype, init = init or 0, shape = shape, positive = spec.positive and true or false,
-    exact = spec.exact and true or false }
+    exact = spec.exact and true or init == "param" }
 end
 
 local function check_slot(name, spec)
@@ -52,7 +53,7 @@ end
 --- Checks a table of states; their order is that of their names.
 ---@param what string the class, for messages
 ---@param declared table<string, any>
----@return table[] layout a list of { name, dtype, shape, init, positive }
+---@return table[] layout a list of { name, dtype, shape, init, positive, exact }
 function slots.layout(what, declared)
   if type(declared) ~= "table" then
     blame(("%s: state: a table of states expected, got %s"):format(what, type(declared)))
@@ -72,7 +73,7 @@ end
 local function key_of(layout)
   local words = {}
   for i, slot in ipairs(layout) do
-    words[i] = ("%s:%s:%s:%s:%s"):format(slot.name, slot.dtype, slot.init, slot.positive,
+    words[i] = ("%s:%s:%s:%s:%s:%s"):format(slot.name, slot.dtype, slot.rounding, slot.init, slot.positive,
       slot.shape and table.concat(slot.shape, "x"))
   end
   return table.concat(words, ";")
@@ -85,18 +86,6 @@ local function extend(old, new)
   for _, slot in ipairs(old) do known[slot.name] = true end
   for _, slot in ipairs(new) do
     if not known[slot.name] then result[#result + 1] = slot end
-  end
-  return result
-end
-
--- A layout whose slots without a dtype are stored in another one.
-local function narrow(layout, dtype)
-  local result = {}
-  for i, slot in ipairs(layout) do
-    result[i] = slot
-    if not (slot.dtype or slot.exact) then
-      result[i] = setmetatable({ dtype = dtype }, { __index = slot })
-    end
   end
   return result
 end
@@ -119,18 +108,17 @@ end
 ---@param shapes integer[][]
 ---@param values table<string, any> hyperparameters
 ---@param old? table[][] earlier layouts, for each shape: their slots stay
----@param state_dtype? string in which states that declare no dtype are stored
+---@param how { state_dtype?: string|table, state_rounding?: string|table } how they are stored
 ---@return table[][] layouts distinct ones
 ---@return integer[] of_shape for each shape, the place of its layout
 ---@return table<string, any> reads the hyperparameters that were looked at, with their values
-function slots.layouts(class, shapes, values, old, state_dtype)
+function slots.layouts(class, shapes, values, old, how)
   local layouts, of_shape, reads, place = {}, {}, {}, {}
   local h = listen(values, reads)
   for i, shape in ipairs(shapes) do
     local layout = class.layout
     if not layout then layout = slots.layout(class.name, class.state(table.move(shape, 1, #shape, 1, {}), h)) end
-    if state_dtype then layout = narrow(layout, state_dtype) end
-    layout = extend(old and old[i], layout)
+    layout = extend(old and old[i], storage.apply(layout, shape, how))
     local key = key_of(layout)
     if not place[key] then
       layouts[#layouts + 1] = layout
@@ -153,16 +141,31 @@ end
 ---@param shape integer[]
 ---@param values table<string, any>
 ---@param reads table<string, any> those on which states depend
----@param state_dtype? string
+---@param how { state_dtype?: string|table, state_rounding?: string|table }
 ---@return table<string, table> slots by name
-function slots.others(class, shape, values, reads, state_dtype)
+function slots.others(class, shape, values, reads, how)
   local found = {}
   for name, value in pairs(reads) do
     for _, other in ipairs(alternatives(value)) do
       local changed = setmetatable({ [name] = other }, { __index = values })
-      local ok, layouts = pcall(slots.layouts, class, { shape }, changed, nil, state_dtype)
+      local ok, layouts = pcall(slots.layouts, class, { shape }, changed, nil, how)
       for _, slot in ipairs(ok and layouts[1] or {}) do found[slot.name] = slot end
     end
+  end
+  return found
+end
+
+--- The states that a class may have for parameters of these shapes, as it declares them.
+---@param class table
+---@param shapes integer[][]
+---@param values table<string, any> hyperparameters
+---@return table<string, table> slots by name
+function slots.all(class, shapes, values)
+  local found = {}
+  for _, shape in ipairs(shapes) do
+    local layouts, _, reads = slots.layouts(class, { shape }, values, nil, {})
+    for name, slot in pairs(slots.others(class, shape, values, reads, {})) do found[name] = slot end
+    for _, slot in ipairs(layouts[1]) do found[slot.name] = slot end
   end
   return found
 end

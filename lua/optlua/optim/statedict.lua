@@ -4,7 +4,9 @@
 --   group.<group>.<name>       base values of hyperparameters, numbers of the group, its count `step`,
 --                              and the `mode`, train or eval, of a class that has both forms
 --   state.<parameter>.step     how often the parameter was updated
---   state.<parameter>.<slot>   a tensor; present once there was an update
+--   state.<parameter>.<slot>   a tensor; present once there was an update. Codes of 8 bits are uint8 …
+--   scale.<parameter>.<slot>   … with a float32 for each 256 of them
+--   group.<group>.rounding_seed  where states round stochastically
 --   container.<name>           max_norm and grad_scale of a container, where it has them
 --   updates                    committed steps: the clock of schedules
 --   member.<name>              what an optimizer saves that a wrapper built and that is not of this library
@@ -15,6 +17,7 @@ local hyper = require "optlua.optim.hyper"
 local options = require "optlua.options"
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
+local storage = require "optlua.optim.storage"
 local Whole = require "optlua.optim.whole"
 local describe = require("optlua.shape").describe
 
@@ -28,12 +31,14 @@ local function save_group(state, group)
   state[prefix .. "step"] = group.updates
   if group.class.rules.eval then state[prefix .. "mode"] = group.mode end
   for i, name in ipairs(group.names) do
-    local steps, tensors = group.handle:state(i)
+    local steps, tensors, scales = group.handle:state(i)
     state["state." .. name .. ".step"] = steps
     for k, tensor in ipairs(tensors) do
-      state[("state.%s.%s"):format(name, group.of_shape[group.shape_of[i]][k].name)] = tensor
+      local own = ("%s.%s"):format(name, group.of_shape[group.shape_of[i]][k].name)
+      state["state." .. own], state["scale." .. own] = tensor, scales[k]
     end
   end
+  if storage.is_stochastic(group:layouts()) then state[prefix .. "rounding_seed"] = group.seed end
 end
 
 --- Everything that is needed to go on, as a flat table from names to numbers, lists, words and tensors.
@@ -132,20 +137,55 @@ local function read_mode(reader, group)
   return mode or group.mode
 end
 
-local function read_slot(reader, key, slot, param)
-  local tensor = reader:take(key)
+-- The seed of stochastic rounding, where one was saved.
+local function read_seed(reader, group)
+  local key = ("group.%s.rounding_seed"):format(group.name)
+  local seed = reader.state[key]
+  reader.seen[key] = true
+  if seed ~= nil and math.type(seed) ~= "integer" then reader:complain("%s: an integer expected, got %s", key, tostring(seed)) end
+  return seed
+end
+
+local function described(value) return optlua.is_tensor(value) and describe(value.dtype, value.shape) or type(value) end
+
+-- The scales of codes, where there are some.
+local function read_scales(reader, key, param)
+  local scales = reader.state[key]
+  reader.seen[key] = true
+  if scales == nil then return nil end
+  local wanted = describe("float32", { storage.blocks(param:numel()) })
+  if described(scales) ~= wanted then reader:complain("%s: %s expected, got %s", key, wanted, described(scales)) end
+  return scales
+end
+
+-- Whether what was saved can be stored as the slot wants it; notes what has to be converted.
+local function fits(reader, saved, wanted)
+  if saved == wanted then return true end
+  if not storage.converts(saved, wanted) then return false end
+  reader.converted[("%s, and are stored as %s"):format(saved, wanted)] = true
+  return true
+end
+
+local function read_slot(reader, own, slot, param)
+  local key = "state." .. own
+  local tensor, scales = reader:take(key), read_scales(reader, "scale." .. own, param)
   if tensor == nil then return nil end
-  local wanted = describe(slot.dtype or param.dtype, slot.shape or param.shape)
-  local got = optlua.is_tensor(tensor) and describe(tensor.dtype, tensor.shape) or type(tensor)
-  if got ~= wanted then reader:complain("%s: %s expected, got %s", key, wanted, got) end
-  return tensor
+  local sizes, wanted = slot.shape or param.shape, slot.dtype or param.dtype
+  if scales and described(tensor) == describe("uint8", sizes) then
+    if fits(reader, "8bit", wanted) then return tensor:contiguous(), scales:contiguous() end
+  elseif optlua.is_tensor(tensor) and not scales and described(tensor) == describe(tensor.dtype, sizes) then
+    if fits(reader, tensor.dtype, wanted) then return tensor end
+  end
+  reader:complain("%s: %s expected, got %s", key, describe(wanted, sizes), described(tensor))
 end
 
 local function read_param(reader, group, i, layout)
-  local prefix = "state." .. group.names[i] .. "."
-  local entry = { steps = reader:count(prefix .. "step"), tensors = {} }
+  local name = group.names[i]
+  local entry = { steps = reader:count(("state.%s.step"):format(name)), tensors = {}, scales = {} }
   if entry.steps == 0 then return entry end
-  for k, slot in ipairs(layout) do entry.tensors[k] = read_slot(reader, prefix .. slot.name, slot, group.params[i]) end
+  for k, slot in ipairs(layout) do
+    entry.tensors[k], entry.scales[k] = read_slot(reader, ("%s.%s"):format(name, slot.name), slot, group.params[i])
+  end
   for k in ipairs(layout) do
     if entry.tensors[k] == nil then return { steps = 0, tensors = {} } end -- it begins anew, where that is allowed
   end
@@ -179,20 +219,20 @@ local function ask_layouts(reader, group, base)
     values[name] = base[name]
     if values[name] == nil then values[name] = group.base[name] end
   end
-  local layouts, of_shape, reads = slots.layouts(group.class, group.shapes, values, nil, group.state_dtype)
+  local layouts, of_shape, reads = slots.layouts(group.class, group.shapes, values, nil, group)
   if next(reads) == nil then return layouts, of_shape, reads end
   local old, changed = {}, false
   for s, shape in ipairs(group.shapes) do
-    old[s] = move_in(reader, group, s, layouts[of_shape[s]], slots.others(group.class, shape, values, reads, group.state_dtype))
+    old[s] = move_in(reader, group, s, layouts[of_shape[s]], slots.others(group.class, shape, values, reads, group))
     changed = changed or old[s] ~= layouts[of_shape[s]]
   end
   if not changed then return layouts, of_shape, reads end
-  return slots.layouts(group.class, group.shapes, values, old, group.state_dtype)
+  return slots.layouts(group.class, group.shapes, values, old, group)
 end
 
 local function read_group(reader, group)
   local plan = { group = group, base = read_hyper(reader, group), numbers = read_numbers(reader, group), params = {} }
-  plan.mode = read_mode(reader, group)
+  plan.mode, plan.seed = read_mode(reader, group), read_seed(reader, group)
   plan.updates = reader:count(("group.%s.step"):format(group.name))
   local class = reader:take("class." .. group.name)
   if class ~= nil and class ~= group.class.name then
@@ -218,7 +258,7 @@ end
 local function make_twin(plan)
   local twin = plan.group.handle:twin()
   twin:layouts(plan.layouts, plan.of_shape)
-  for i, entry in ipairs(plan.params) do twin:restore(i, entry.steps, entry.tensors) end
+  for i, entry in ipairs(plan.params) do twin:restore(i, entry.steps, entry.tensors, entry.scales) end
   return twin
 end
 
@@ -226,7 +266,14 @@ local function apply(plan, updates)
   local group = plan.group
   group.handle:exchange(plan.twin)
   group:set_layouts(plan.layouts, plan.of_shape, plan.reads)
+  if plan.seed then group:set_seed(plan.seed) end
   group:load(plan.base, plan.numbers, plan.updates, updates, plan.mode)
+end
+
+local function note_converted(self, reader)
+  for _, words in ipairs(options.names(reader.converted)) do
+    io.stderr:write(("%s: states were saved as %s\n"):format(self._name, words))
+  end
 end
 
 local function read_all(self, reader)
@@ -244,7 +291,7 @@ end
 ---@return fun() commit to be called when nothing differs
 function statedict.prepare(self, state)
   if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
-  local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {} }, Reader)
+  local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {}, converted = {} }, Reader)
   local updates, plans, members = read_all(self, reader)
   local whole = read_whole(reader, self._whole)
   local differing = table.move(reader.problems, 1, #reader.problems, #reader.other_classes + 1, reader.other_classes)
@@ -256,6 +303,7 @@ function statedict.prepare(self, state)
       if members[i] ~= nil then member.optimizer:load_state_dict(members[i]) end
     end
     for _, plan in ipairs(plans) do apply(plan, updates) end
+    note_converted(self, reader)
     self._clock.updates = updates
     if self._whole then self._whole:load(whole, updates) end
     for _, group in ipairs(self._groups) do group:wake() end
