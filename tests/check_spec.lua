@@ -78,7 +78,7 @@ local wrong = {
       return p - h.lr / calls * g
     end)
   end, also = "groups resumed" },
-  forms = { says = "train() after eval() does not give the parameter back: it differs by up to", make = function()
+  forms = { says = "the rule train after eval does not give the parameter back: it differs by up to", make = function()
     return define(good, { eval = function(p) return 1.01 * p end, train = function(p) return 1.5 * p end })
   end },
   states = { says = "idle, lost: declared, but never read and never written", make = function()

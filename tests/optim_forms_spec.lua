@@ -26,3 +26,231 @@ describe("golden numbers of " .. golden.version, function()
     end
   end
 end)
+
+-- Two forms ------------------------------------------------------------------------------------------------
+
+local nn, checkpoint = optlua.nn, optlua.checkpoint
+local fails = require("fails").matching
+local process = require "process"
+
+local TWO = { "ScheduleFreeSGD", "ScheduleFreeAdamW" }
+local x, y = optlua.randn { 12, 3 }, optlua.randn { 12, 2 }
+
+local function make(class, options)
+  optlua.manual_seed(3)
+  local model = nn.Sequential { nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2) }
+  return { model = model, optimizer = optim.container(model, class, options or { lr = 0.05, weight_decay = 0.1, warmup_steps = 3 }) }
+end
+
+local function train(given, steps)
+  for _ = 1, steps do
+    given.optimizer:zero_grad()
+    nn.functional.mse_loss(given.model(x), y):backward()
+    given.optimizer:step()
+  end
+  return given
+end
+
+-- All weights and running statistics, as they are in memory.
+local function bits(given)
+  local list = {}
+  for name, tensor in pairs(given.model:state_dict()) do
+    list[#list + 1] = name .. " " .. table.concat(tensor:to("float64"):reshape(-1):totable(), " ")
+  end
+  table.sort(list)
+  return table.concat(list, "\n")
+end
+
+describe("a parameter with two forms", function()
+  for _, class in ipairs(TWO) do
+    it("comes back bit for bit from evaluation, however often: " .. class, function()
+      local given, never = train(make(class), 7), train(make(class), 12)
+      local before = bits(given)
+      for _ = 1, 3 do
+        given.optimizer:eval()
+        given.optimizer:eval()
+        assert.not_equal(before, bits(given))
+        given.optimizer:train()
+        given.optimizer:train()
+        assert.equal(before, bits(given))
+      end
+      assert.equal(7, given.optimizer:with_eval(function(n)
+        assert.not_equal(before, bits(given))
+        return n
+      end, 7))
+      fails("broken", given.optimizer.with_eval, given.optimizer, function() error "broken" end)
+      assert.equal(before, bits(given))
+      assert.equal(bits(never), bits(train(given, 5)))
+    end)
+  end
+
+  it("is y or x of the rule when it was written meanwhile", function()
+    local given = train(make "ScheduleFreeSGD", 4)
+    local bias, z = given.model[3].bias, given.optimizer:state_dict()["state.2.bias.z"]
+    local weight = given.model[3].weight:clone()
+    given.optimizer:eval()
+    optlua.no_grad(function() bias:fill_(3) end)
+    given.optimizer:train()
+    assert.is_true(bias:allclose(3 + 0.1 * (z - 3)))
+    assert.is_true(weight:equal(given.model[3].weight))
+  end)
+
+  it("is not one that has never been updated", function()
+    local given = make "ScheduleFreeSGD"
+    local before = bits(given)
+    given.optimizer:eval()
+    assert.equal(before, bits(given))
+    given.optimizer:train()
+    assert.equal(before, bits(given))
+  end)
+
+  it("needs both rules", function()
+    fails("Half: eval and train: a class has both or neither", optim.define, { name = "Half", update = function(p) return p end,
+      eval = function(p) return p end })
+    local given = make("SGD", { lr = 1 })
+    fails("with_eval: a function expected, got a nil", given.optimizer.with_eval, make("SGD", { lr = 1 }).optimizer)
+  end)
+
+  it("is in a saved state what it was in training, also while the mode is eval", function()
+    local given, whole = train(make "ScheduleFreeAdamW", 4), train(make "ScheduleFreeAdamW", 7)
+    given.optimizer:eval()
+    local state, weights = given.optimizer:state_dict(), given.model:state_dict()
+    assert.equal("eval", state["group.default.mode"])
+    local other = make "ScheduleFreeAdamW"
+    other.model:load_state_dict(weights)
+    other.optimizer:load_state_dict(state)
+    assert.equal(bits(given), bits(other))
+    fails("call train%(%) of the optimizer", other.optimizer.step, other.optimizer)
+    other.optimizer:train()
+    assert.equal(bits(whole), bits(train(other, 3)))
+    state["state.0.bias.train_form"] = optlua.zeros(2)
+    fails("state.0.bias.train_form: float32 %(5%) expected, got float32 %(2%)", other.optimizer.load_state_dict, other.optimizer, state)
+    state["state.0.bias.train_form"] = nil -- then it is what the rule says
+    other.optimizer:load_state_dict(state)
+    other.model:load_state_dict(weights)
+    other.optimizer:train()
+    given.optimizer:train()
+    assert.is_true(other.model[1].bias:allclose(given.model[1].bias))
+    assert.is_true(other.model[1].weight:equal(given.model[1].weight))
+  end)
+end)
+
+describe("a checkpoint of parameters with two forms", function()
+  local place
+  before_each(function() place = process.folder() end)
+  after_each(function() process.remove(place) end)
+
+  it("has the form for evaluation, and the mode, whatever the mode was", function()
+    local given = train(make "ScheduleFreeAdamW", 5)
+    local before = bits(given)
+    checkpoint.save(place .. "/train", given)
+    assert.equal(before, bits(given))
+    given.optimizer:eval()
+    checkpoint.save(place .. "/eval", given)
+    local evaluated = make "ScheduleFreeAdamW"
+    for _, name in ipairs { "train", "eval" } do
+      evaluated.model:load(("%s/%s/weights.safetensors"):format(place, name))
+      assert.equal(bits(given), bits(evaluated))
+    end
+    assert.equal("train", checkpoint.read(place .. "/train").mode)
+    assert.equal("eval", checkpoint.read(place .. "/eval").mode)
+    local other = make "ScheduleFreeAdamW"
+    checkpoint.load(place .. "/train", other)
+    assert.equal(before, bits(other))
+    checkpoint.load(place .. "/eval", other)
+    fails("call train%(%) of the optimizer", other.optimizer.step, other.optimizer)
+    other.optimizer:train()
+    assert.equal(before, bits(other))
+  end)
+
+  it("goes on bit for bit in another process", function()
+    local script = [[
+      local optlua = require "optlua"
+      local from, to, class = tonumber(arg[1]), tonumber(arg[2]), arg[3]
+      optlua.manual_seed(1)
+      local x, y = optlua.randn { 12, 3 }, optlua.randn { 12, 2 }
+      local model = optlua.nn.Sequential { optlua.nn.Linear(3, 5), optlua.nn.Linear(5, 2) }
+      local given = { model = model, optimizer = optlua.optim.container(model, class, { lr = 0.05, weight_decay = 0.1 }) }
+      local path = class .. ".ckpt"
+      if from > 0 then optlua.checkpoint.load(path, given) end
+      given.optimizer:train()
+      for step = from + 1, to do
+        given.optimizer:zero_grad()
+        optlua.nn.functional.mse_loss(model(x), y):backward()
+        given.optimizer:step()
+        if step % 3 == 0 then
+          given.optimizer:eval()
+          given.optimizer:train()
+        end
+      end
+      if arg[4] then given.optimizer:eval() end
+      optlua.checkpoint.save(path, given)
+      given.optimizer:train()
+      for _, p in ipairs(model:parameters()) do print(table.concat(p:to("float64"):reshape(-1):totable(), " ")) end
+    ]]
+    process.write(place .. "/run.lua", script)
+    local function run(words)
+      local result = process.run(place, "optlua run.lua " .. words)
+      assert.equal(0, result.code, result.err)
+      return result.out
+    end
+    for _, class in ipairs(TWO) do
+      local whole = run("0 9 " .. class)
+      for _, mode in ipairs { "", "eval" } do
+        for _, stop in ipairs { 1, 4 } do
+          run(("0 %d %s %s"):format(stop, class, mode))
+          assert.equal(whole, run(("%d 9 %s"):format(stop, class)))
+        end
+      end
+    end
+  end)
+end)
+
+-- Specs ----------------------------------------------------------------------------------------------------
+
+describe("a spec", function()
+  local place
+  before_each(function() place = process.folder() end)
+  after_each(function() process.remove(place) end)
+
+  local SCRIPT = [[
+    local optlua = require "optlua"
+    local nn = optlua.nn
+    local points = optlua.testing.points { n = 40 }
+    return optlua.spec {
+      name = "forms",
+      config = { epochs = 4, batch_size = 8, checkpoint_every = 1, keep_last = 99, seed = 3,
+        optimizer = { class = "ScheduleFreeAdamW", lr = 0.05 }, loss = { class = "cross_entropy" } },
+      build_data = function() return points, points end,
+      build_model = function()
+        return nn.Sequential { nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.2), nn.Linear(6, 3) }
+      end,
+    }
+  ]]
+
+  local function run(words)
+    local result = process.run(place, "optlua run.lua " .. words)
+    assert.equal(0, result.code, result.err .. result.out)
+    return result.out
+  end
+
+  for _, words in ipairs { "", "--optimizer.ema=0.9", "--optimizer=AdamW --optimizer.ema=0.9" } do
+    it("evaluates and saves what is to be used, and resumes as if it had not: " .. words, function()
+      process.write(place .. "/run.lua", SCRIPT)
+      local whole = run("--out whole " .. words)
+      local best, last = math.huge, nil
+      for value in whole:gmatch "validation loss (%S+)" do
+        last = tonumber(value)
+        best = math.min(best, last)
+      end
+      assert.near(last, tonumber(run("--eval whole/last.safetensors " .. words):match "validation loss (%S+)"), 1e-4)
+      assert.near(best, tonumber(run("--eval whole/best.safetensors " .. words):match "validation loss (%S+)"), 1e-4)
+      run("--out part --steps 7 " .. words)
+      run("--resume part --steps 20 " .. words)
+      for _, name in ipairs { "last.safetensors", "best.safetensors", "checkpoints/step-00000020/weights.safetensors",
+        "checkpoints/step-00000020/optimizer.safetensors" } do
+        assert.is_true(process.read(place .. "/whole/" .. name) == process.read(place .. "/part/" .. name), name)
+      end
+    end)
+  end
+end)

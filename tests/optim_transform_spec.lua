@@ -203,7 +203,7 @@ describe("named rules", function()
   it("fail as steps do, and nothing has changed", function()
     local bad = optim.define {
       name = "Bad", state = { m = 1 }, update = function(p, g) return p - g end,
-      eval = function(p, s) return p + s.n end,
+      eval = function(p, s) return p + s.n end, train = function(p) return p end,
     }
     local p = param({ 1 }, { 1 })
     local optimizer = bad({ p })

@@ -355,6 +355,23 @@ static int set_seed(lua_State *L) {
   return 0;
 }
 
+/* group:put(i, tensor): copies a tensor of its shape into parameter i; takes no memory. */
+static int put(lua_State *L) {
+  ol_error error;
+  ol_member *member = check_member(L, ol_check_group(L, 1));
+  ol_tensor *source = ol_check_tensor(L, 3);
+  ol_refuse_in_step(L, "writing a parameter");
+  ol_check(L, ol_tensor_copy(&error, member->param, source), &error);
+  return 0;
+}
+
+/* group:version(i): another number after each write in place into parameter i. */
+static int version(lua_State *L) {
+  ol_member *member = check_member(L, ol_check_group(L, 1));
+  lua_pushinteger(L, (lua_Integer)member->param->storage->version);
+  return 1;
+}
+
 /* group:bytes(): of the states that exist. */
 static int state_bytes(lua_State *L) {
   ol_group *group = ol_check_group(L, 1);
@@ -420,6 +437,8 @@ void ol_open_group(lua_State *L) {
                                             { "set_totals", set_totals },
                                             { "set_max_norm", set_max_norm },
                                             { "set_seed", set_seed },
+                                            { "put", put },
+                                            { "version", version },
                                             { NULL, NULL } };
   static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
   make_metatable(L, GROUP, group_methods, release_group);

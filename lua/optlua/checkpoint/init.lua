@@ -80,25 +80,14 @@ local function facts_of(path, names)
   return facts
 end
 
---- Saves a run in a folder, whole or not at all: until the new one is complete, and on the disk, the old one of that name stays.
----
----     local optlua = require "optlua"
----     local model = optlua.nn.Linear(2, 1)
----     local optimizer = optlua.optim.SGD(model)
----     local path = os.tmpname() .. ".ckpt"
----     optlua.checkpoint.save(path, { model = model, optimizer = optimizer, extra = { step = 7 } })
----     print(optlua.checkpoint.load(path, { model = model, optimizer = optimizer }).step) --> 7
----     require("optlua.checkpoint.folder").remove(path)
----@param path string
----@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader, extra?: table, gradients?: boolean } extra: plain values of the script's own; gradients: whether gradients that are present are saved, for a save between two backward passes of one update; the generator's state is saved too
-function checkpoint.save(path, given)
-  check_parts("checkpoint.save", given)
+-- Writes a checkpoint of what is there now. `mode`: the form that parameters of classes with two had.
+local function write_now(path, given, mode)
   local tensors, plain = split(given.optimizer and given.optimizer:state_dict() or {})
   local pending = given.gradients and given.model and gradients(given.model) or {}
   local saved = {
     format = FORMAT, versions = versions(), date = os.date "!%Y-%m-%dT%H:%M:%SZ", rng = optlua.get_rng_state(),
     optimizer = given.optimizer and plain, scheduler = given.scheduler and given.scheduler:state_dict(),
-    loader = given.loader and given.loader:state_dict(), frozen = given.model and frozen(given.model), extra = given.extra,
+    loader = given.loader and given.loader:state_dict(), frozen = given.model and frozen(given.model), mode = mode, extra = given.extra,
   }
   local complete, problem = pcall(record.encode, "checkpoint.save", saved) -- what cannot be saved is named before anything is written
   if not complete then blame(problem) end
@@ -115,6 +104,27 @@ function checkpoint.save(path, given)
     saved.files = facts_of(place, names)
     host.write_file(place .. "/run.json", record.encode("checkpoint.save", saved))
   end)
+end
+
+--- Saves a run in a folder, whole or not at all: until the new one is complete, and on the disk, the old one of that name stays.
+--- Parameters that have two forms (ScheduleFreeAdamW) are written in that for evaluation, and the optimizer's state has what it
+--- takes to go on bit for bit.
+---
+---     local optlua = require "optlua"
+---     local model = optlua.nn.Linear(2, 1)
+---     local optimizer = optlua.optim.SGD(model)
+---     local path = os.tmpname() .. ".ckpt"
+---     optlua.checkpoint.save(path, { model = model, optimizer = optimizer, extra = { step = 7 } })
+---     print(optlua.checkpoint.load(path, { model = model, optimizer = optimizer }).step) --> 7
+---     require("optlua.checkpoint.folder").remove(path)
+---@param path string
+---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader, extra?: table, gradients?: boolean } extra: plain values of the script's own; gradients: whether gradients that are present are saved, for a save between two backward passes of one update; the generator's state is saved too
+function checkpoint.save(path, given)
+  check_parts("checkpoint.save", given)
+  local optimizer = given.model and given.optimizer
+  if not (optimizer and optimizer._evaluated) then return write_now(path, given) end
+  local mode = optimizer:_mode()
+  optimizer:_evaluated(function() write_now(path, given, mode) end)
 end
 
 -- Reading --------------------------------------------------------------------------------------------------

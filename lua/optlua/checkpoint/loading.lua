@@ -163,6 +163,7 @@ function loading.load(path, saved, given, opts, problems)
   refuse(problems)
   for _, commit in ipairs(commits) do commit() end
   if given.model then restore_frozen(given.model, found.frozen) end
+  if given.model and given.optimizer and saved.mode == "train" then given.optimizer:train() end
   set_gradients()
   local differences = given.scheduler and given.scheduler:load_state_dict(saved.scheduler, { resume = opts.resume }) or {}
   if given.loader then given.loader:load_state_dict(saved.loader) end

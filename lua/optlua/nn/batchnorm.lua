@@ -18,6 +18,7 @@ local shape_text = require("optlua.shape").text
 ---@field num_batches_tracked optlua.Tensor|nil
 local BatchNorm = module.class "BatchNorm"
 BatchNorm.role = "norm"
+BatchNorm.averages_batches = true -- without a momentum
 
 local momentum_doc = "the share of each batch; false: running statistics are the average of all batches"
 
@@ -124,6 +125,7 @@ BatchNorm2d.samples = [[
 --- track_running_stats false unless they are asked for. An input without the batch dimension is one item.
 ---@class nn.InstanceNorm: nn.BatchNorm
 local InstanceNorm = module.class("InstanceNorm", BatchNorm)
+InstanceNorm.averages_batches = false
 
 function InstanceNorm:forward(x)
   check_dims(self, x)

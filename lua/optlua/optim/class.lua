@@ -51,6 +51,7 @@ local function check_fields(what, definition)
     blame(("%s: doc: a text expected, got %s"):format(what, type(definition.doc)))
   end
   if not definition.update then blame(what .. ": update: a function (p, g, s, h, group) is required") end
+  if (definition.eval == nil) ~= (definition.train == nil) then blame(what .. ": eval and train: a class has both or neither") end
   rules.eval, rules.train = definition.eval, definition.train
   return rules
 end
@@ -130,8 +131,8 @@ end
 ---   after: after(group, h) runs when the update has been made, and sees what group_add added up
 ---   accepts: { ndim = 2 } or { ndim = { 1, 2 } }, or a function (tensor, name) that returns true, or
 ---    false and why: parameters that the class does not take are refused by name at construction
----   eval, train: rules (p, s, h, group) that return the form of p for evaluation and for training;
----    optimizer:eval() and optimizer:train() run them
+---   eval, train: rules (p, s, h, group) that return the form of p for evaluation and for training, both or neither;
+---    optimizer:eval() and optimizer:train() run them, and optimizer:with_eval(fn)
 ---   any other name with a function: a rule (p, s, h, group) of your own, run by optimizer:run "name"
 ---
 --- What update is given:

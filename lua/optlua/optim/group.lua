@@ -241,6 +241,7 @@ function Group.new(plan, clock)
   self.last = "none" -- its last update: "none", "loaded" (before it was saved), "used"
   self.updates = 0 -- of the group
   self.mode = "train" -- the form of the parameters, of classes that have two
+  self.kept = {} -- while it is that for evaluation: parameters as they were in training, by number
   self.numbers = {}
   for name, value in pairs(class.numbers) do self.numbers[name] = value end
   self.has_numbers = next(class.numbers) ~= nil or class.before ~= nil or class.after ~= nil
@@ -364,8 +365,10 @@ end
 ---@param own integer updates of the group
 ---@param updates integer updates of the clock
 ---@param mode string
-function Group:load(base, numbers, own, updates, mode)
+---@param kept optlua.Tensor[] parameters as they were in training, where they have the form for evaluation
+function Group:load(base, numbers, own, updates, mode, kept)
   self.base, self.numbers, self.updates, self.mode = base, numbers, own, mode
+  self.kept, self.versions = kept, nil
   self.last = updates > 0 and "loaded" or "none"
   for name, value in pairs(base) do
     self.values[name], self.assigned[name] = value, false

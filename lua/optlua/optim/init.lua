@@ -13,6 +13,7 @@ local options = require "optlua.options"
 local groups = require "optlua.optim.groups"
 local params = require "optlua.optim.params"
 local scheduler = require "optlua.optim.scheduler"
+local statistics = require "optlua.optim.statistics"
 local transform = require "optlua.optim.transform"
 local wrapper = require "optlua.optim.wrapper"
 
@@ -90,6 +91,7 @@ optim.lr_scheduler = scheduler.lr_scheduler
 optim.scheduler = scheduler.scheduler
 optim.clip_grad_norm_ = clip_grad_norm_
 optim.check = require "optlua.optim.check"
+optim.update_bn = statistics.update_bn
 optim.role = params.role
 optim.groups = groups
 

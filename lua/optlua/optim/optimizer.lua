@@ -3,6 +3,7 @@ local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local clipping = require "optlua.optim.clipping"
+local forms = require "optlua.optim.forms"
 local Group = require "optlua.optim.group"
 local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
@@ -374,7 +375,7 @@ end
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)
-  if self._swapped then blame(self._name .. ": step: not inside with_ema, where the model holds averages") end
+  if self._swapped then forms.refuse(self, "step") end
   hooks.refuse(self, "step")
   local loss = closure and closure()
   hooks.run(self, self._before)
@@ -414,39 +415,41 @@ function Optimizer:run(name)
   transaction.run(self, name)
 end
 
-local function change_form(self, mode)
-  transaction.run(self, mode)
-  for _, group in ipairs(self._groups) do
-    if group.class.rules[mode] then group.mode = mode end
-  end
-end
+--- Gives parameters the form for evaluation, where the class has two; nothing otherwise.
+function Optimizer:eval() forms.eval(self) end
 
---- Gives parameters the form for evaluation, where the class has one; nothing otherwise.
-function Optimizer:eval() change_form(self, "eval") end
+--- Gives parameters the form for training again: bit for bit what they were, unless they were written meanwhile.
+function Optimizer:train() forms.train(self) end
 
---- Gives parameters the form for training, where the class has two; nothing otherwise.
-function Optimizer:train() change_form(self, "train") end
+--- Calls a function while the model holds what is to be evaluated: the averages of the weights, where the container (ema) or the
+--- class (SWA) keeps some, or the form for evaluation, where the class has two. Afterwards, also after an error, weights and
+--- running statistics of batch norms are what they were, bit for bit.
+---@param fn function
+---@return any ... what it returns
+function Optimizer:with_eval(fn, ...) return forms.with_eval(self, fn, ...) end
+
+-- What saves calls: see forms.
+function Optimizer:_evaluated(fn) return forms.evaluated(self, fn) end
+function Optimizer:_mode() return forms.mode(self) end
 
 --- Exchanges the weights and their averages, where the container keeps some (ema); parameters that were
 --- never updated stay.
-function Optimizer:swap_ema() self:run "swap_ema" end
+function Optimizer:swap_ema() forms.swap(self, "ema") end
 
 --- Calls a function with the averages of the weights (ema) in the model, and puts the weights back, also
---- after an error.
+--- after an error, and with them the running statistics of batch norms.
 ---@param fn function
 ---@return any ... what it returns
-function Optimizer:with_ema(fn, ...)
-  if type(fn) ~= "function" then blame(("%s: with_ema: a function expected, got a %s"):format(self._name, type(fn))) end
-  if self._swapped then return fn(...) end
-  self:swap_ema()
-  self._swapped = true
-  local _ <close> = setmetatable({}, { __close = function()
-    self._swapped = false
-    self:swap_ema()
-  end })
-  local results = table.pack(fn(...)) -- no tail call: the weights come back after it
-  return table.unpack(results, 1, results.n)
-end
+function Optimizer:with_ema(fn, ...) return forms.averaged(self, "ema", fn, ...) end
+
+--- Exchanges the weights and their averages, where the class keeps some (see optim.swa).
+function Optimizer:swap_swa() forms.swap(self, "swa") end
+
+--- Calls a function with the averages of the weights that optim.swa keeps in the model, and puts the weights back, also after an
+--- error, and with them the running statistics of batch norms: inside, optim.update_bn computes those of the averages.
+---@param fn function
+---@return any ... what it returns
+function Optimizer:with_swa(fn, ...) return forms.averaged(self, "swa", fn, ...) end
 
 -- The norm of the gradients that are present, as the next step would measure it.
 local function present_norm(self, tensors)
@@ -498,7 +501,10 @@ function Optimizer:preview(opts) return overview.preview(self, opts) end
 
 --- Everything that is needed to go on: a flat table by name. Tensors share memory with the optimizer.
 ---@return table<string, any>
-function Optimizer:state_dict() return statedict.save(self) end
+function Optimizer:state_dict()
+  forms.refuse(self, "state_dict")
+  return statedict.save(self)
+end
 
 --- Loads what state_dict gave: by name, whatever the order. Differences are listed in one error, and then
 --- nothing is loaded. With strict = false names may be missing, whose values and states stay or begin anew, or unexpected.

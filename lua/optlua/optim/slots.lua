@@ -37,7 +37,7 @@ local function check_table(spec)
 end
 
 local function check_slot(name, spec)
-  if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" or name == "step" then
+  if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" or name == "step" or name == "train_form" then
     return ("%s is no name for a state"):format(tostring(name))
   end
   if type(spec) == "number" and spec == spec or spec == "param" then spec = { init = spec } end

@@ -8,6 +8,7 @@
 --   scale.<parameter>.<slot>   … with a float32 for each 256 of them
 --   group.<group>.rounding_seed  where states round stochastically
 --   container.<name>           max_norm and grad_scale of a container, where it has them
+--   state.<parameter>.train_form   while its mode is eval, the parameter as it was in training
 --   updates                    committed steps: the clock of schedules
 --   member.<name>              what an optimizer saves that a wrapper built and that is not of this library
 local optlua = require "optlua"
@@ -37,6 +38,7 @@ local function save_group(state, group)
       local own = ("%s.%s"):format(name, group.of_shape[group.shape_of[i]][k].name)
       state["state." .. own], state["scale." .. own] = tensor, scales[k]
     end
+    state["state." .. name .. ".train_form"] = group.kept[i]
   end
   if storage.is_stochastic(group:layouts()) then state[prefix .. "rounding_seed"] = group.seed end
 end
@@ -179,6 +181,14 @@ local function read_slot(reader, own, slot, param)
   reader:complain("%s: %s expected, got %s", key, describe(wanted, sizes), described(tensor))
 end
 
+-- What a parameter was in training, where it is known and its form is that for evaluation.
+local function read_kept(reader, group, i, mode)
+  local own = group.names[i] .. ".train_form"
+  if mode ~= "eval" or reader.state["state." .. own] == nil then return nil end
+  local tensor = read_slot(reader, own, {}, group.params[i])
+  return tensor and tensor:detach():clone()
+end
+
 local function read_param(reader, group, i, layout)
   local name = group.names[i]
   local entry = { steps = reader:count(("state.%s.step"):format(name)), tensors = {}, scales = {} }
@@ -231,7 +241,7 @@ local function ask_layouts(reader, group, base)
 end
 
 local function read_group(reader, group)
-  local plan = { group = group, base = read_hyper(reader, group), numbers = read_numbers(reader, group), params = {} }
+  local plan = { group = group, base = read_hyper(reader, group), numbers = read_numbers(reader, group), params = {}, kept = {} }
   plan.mode, plan.seed = read_mode(reader, group), read_seed(reader, group)
   plan.updates = reader:count(("group.%s.step"):format(group.name))
   local class = reader:take("class." .. group.name)
@@ -241,6 +251,7 @@ local function read_group(reader, group)
   plan.layouts, plan.of_shape, plan.reads = ask_layouts(reader, group, plan.base)
   for i in ipairs(group.names) do
     plan.params[i] = read_param(reader, group, i, plan.layouts[plan.of_shape[group.shape_of[i]]])
+    plan.kept[i] = plan.params[i].steps > 0 and read_kept(reader, group, i, plan.mode) or nil
   end
   return plan
 end
@@ -267,7 +278,7 @@ local function apply(plan, updates)
   group.handle:exchange(plan.twin)
   group:set_layouts(plan.layouts, plan.of_shape, plan.reads)
   if plan.seed then group:set_seed(plan.seed) end
-  group:load(plan.base, plan.numbers, plan.updates, updates, plan.mode)
+  group:load(plan.base, plan.numbers, plan.updates, updates, plan.mode, plan.kept)
 end
 
 local function note_converted(self, reader)

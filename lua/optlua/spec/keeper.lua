@@ -72,6 +72,24 @@ function keeper.joined(list)
       for _, commit in ipairs(commits) do commit() end
     end
   end
+  function joined._evaluated(_, fn)
+    for _, name in ipairs(names) do
+      local inner, optimizer = fn, list[name]
+      if optimizer._evaluated then fn = function() return optimizer:_evaluated(inner) end end
+    end
+    return fn()
+  end
+  function joined._mode()
+    for _, name in ipairs(names) do
+      local mode = list[name]._mode and list[name]:_mode()
+      if mode then return mode end
+    end
+  end
+  function joined.train()
+    for _, name in ipairs(names) do
+      if list[name]._mode then list[name]:train() end
+    end
+  end
   function joined.load_state_dict(_, state)
     local problem, _, commit = joined:_prepare(state, true)
     if problem then error(problem, 0) end

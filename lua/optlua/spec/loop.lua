@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local metrics = require "optlua.metrics"
+local evaluation = require "optlua.spec.evaluation"
 local keeper = require "optlua.spec.keeper"
 local rollback = require "optlua.spec.rollback"
 
@@ -221,17 +222,13 @@ local function note_best(state)
   end
 end
 
---- Validates: the loss and the spec's metrics over the validation set, with the averages of the weights where the optimizer
---- keeps some.
+--- Validates the model as it is: the loss and the spec's metrics over the validation set.
 ---@param state optlua.State
 ---@return table<string, number>
 function loop.validate(state)
   local measured = { loss = metrics.loss(state.loss_fn) }
   for name, metric in pairs(state.spec.metrics or {}) do measured[name] = metric end
-  local function run() return optlua.evaluate(state.model, state.validation, measured, { batch_size = state.config.batch_size }) end
-  local options = state.optimizers and rawget(state.optimizers, "_options")
-  if options and options.ema and state.step > 0 then return state.optimizers:with_ema(run) end
-  return run()
+  return optlua.evaluate(state.model, state.validation, measured, { batch_size = state.config.batch_size })
 end
 
 -- One line, with the mean loss of the epoch so far, unless the last is less than a second old and there is nothing new to say.
@@ -252,11 +249,13 @@ end
 
 local function validate(state)
   if not state.validation then return end
-  state.results = loop.validate(state)
+  evaluation.around(state, function()
+    state.results = loop.validate(state)
+    state.validated = state.step
+    note_best(state)
+  end)
   local record = { event = "validation", step = state.step, epoch = state.epoch }
   for name, value in pairs(state.results) do record[name] = value end
-  state.validated = state.step
-  note_best(state)
   state.spec:callback("on_validation", state)
   write_record(state, record)
   drop_notes(state)
@@ -358,6 +357,7 @@ function loop.run(state)
   end
   if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
   keeper.save(state) -- before on_end, which may draw numbers that a run without this end does not
+  evaluation.finish(state)
   if state.stopped then state:say("stopped: %s", state.stopped) end
   state.spec:callback("on_end", state)
   write_notes(state, "end")

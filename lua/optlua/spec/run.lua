@@ -2,6 +2,7 @@
 local optlua = require "optlua"
 local blame = require "optlua.blame"
 local build = require "optlua.spec.build"
+local evaluation = require "optlua.spec.evaluation"
 local folder = require "optlua.spec.folder"
 local folders = require "optlua.checkpoint.folder"
 local keeper = require "optlua.spec.keeper"
@@ -207,7 +208,7 @@ function run.train(spec, cfg, config, opts)
   state.signalled = signalled
   state.model:train()
   loop.run(state)
-  loop.save(state, "last.safetensors")
+  evaluation.around(state, loop.save, state, "last.safetensors")
   log_file:close()
   state.log_failed = log_file.failed
   if state.saved then
