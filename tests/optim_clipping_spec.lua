@@ -509,6 +509,14 @@ describe("the limits", function()
     assert.not_same(want, own)
   end)
 
+  it("make classes that conform", function()
+    local clipped = require("optlua.optim.extras").clipped
+    local report = optim.check(clipped(optim.AdamW, { agc = 1, clip_value = 1, max_group_norm = 1 }))
+    assert.is_true(report.ok, tostring(report))
+    report = optim.check(clipped(optim.SGD, { clip_value = 1 }))
+    assert.is_true(report.ok, tostring(report))
+  end)
+
   it("give the same bits on one thread and on two", function()
     local function run(threads)
       local before = optlua.get_num_threads()
