@@ -461,8 +461,8 @@ describe("a run", function()
     local plan = run "--plan --diff a --optimizer.lr=0.5 --steps=9"
     assert.equal(0, plan.code, plan.err)
     assert.matches("resume: lr of group default: 0.5, was saved as 0.01", plan.out)
-    assert.matches("%- *steps = 6", plan.out)
-    assert.matches("%+ *steps = 9", plan.out)
+    assert.matches("resume: steps: 9, was saved as 6", plan.out)
+    assert.not_matches("batch_size", plan.out:match "with this config:(.*)")
     assert.matches("step 6, epoch", plan.out)
     plan = run "--plan --diff a --optimizer=SGD"
     assert.equal(1, plan.code)
@@ -472,16 +472,48 @@ describe("a run", function()
     assert.equal(before, process.run(place, "cat a/log.csv a/config.lua; ls a a/checkpoints").out)
   end)
 
+  it("says key by key what differs; of the checkpoint's values those hold that the policy names", function()
+    run "--out a --steps=6 --optimizer.lr=0.5 --batch_size=4 --optimizer.weight_decay=0.2 --accumulate=1"
+    local function resumed(words)
+      local result = run("--plan --diff a " .. words)
+      assert.equal(0, result.code, result.err)
+      local list = {}
+      for line in result.out:match("with this config:(.*)"):gmatch "resume: ([^\n]*was saved as[^\n]*)" do list[#list + 1] = line end
+      table.sort(list)
+      return table.concat(list, "; ")
+    end
+    assert.equal("accumulate: 2, was saved as 1; batch_size: 5, was saved as 4; lr of group default: 0.01, was saved as 0.5; "
+      .. "steps: 8, was saved as 6; weight_decay of group default: 0.01, was saved as 0.2", resumed "--steps=8")
+    assert.equal("steps: 8, was saved as 6", resumed "--steps=8 --resume-policy=checkpoint")
+    assert.equal("batch_size: 6, was saved as 4; lr of group default: 0.25, was saved as 0.5; steps: 8, was saved as 6",
+      resumed "--steps=8 --resume-policy=checkpoint --optimizer.lr=0.25 --batch_size=6")
+    process.write(place .. "/run.yaml", "optimizer:\n  lr: 0.125\n")
+    assert.equal("lr of group default: 0.125, was saved as 0.5; steps: 8, was saved as 6",
+      resumed "--steps=8 --resume-policy=checkpoint --config run.yaml")
+    assert.equal("accumulate: 2, was saved as 1; batch_size: 5, was saved as 4; lr of group default: 0.01, was saved as 0.5",
+      resumed "--resume-policy=checkpoint,optimizer.lr=config,accumulate=config,batch_size=config")
+    assert.equal("accumulate: 2, was saved as 1; steps: null, was saved as 6", (resumed "--resume-policy=config,optimizer=checkpoint,batch_size=checkpoint"):gsub("nothing", "null"))
+  end)
+
+  it("that goes on with the checkpoint's config is the one that never stopped", function()
+    local words = "--optimizer.lr=0.05 --batch_size=3 --accumulate=1 --optimizer.ema=null"
+    run("--out whole " .. words)
+    run("--out part --steps=9 --lr_scheduler.total_steps=66 " .. words)
+    local resumed = run "--out part --resume --resume-policy=checkpoint --steps=null"
+    assert.equal(0, resumed.code, resumed.err)
+    assert.equal(weights "whole", weights "part")
+  end)
+
   it("says what differs from the checkpoint, and does as --resume-policy says", function()
     run "--out a --steps=6"
     local resumed = run "--out a --resume --optimizer.lr=0.5"
     assert.matches("resume: lr of group default: 0.5, was saved as 0.01", resumed.out)
     assert.matches("resume: default.lr: another schedule", resumed.out)
-    run "--out b --steps=6"
-    assert.not_matches("was saved as", run("--out b --resume --optimizer.lr=0.5 --resume-policy=checkpoint").out)
+    run "--out b --steps=6 --optimizer.lr=0.5"
+    assert.not_matches("was saved as", run("--out b --resume --resume-policy=checkpoint").out)
     local wrong = run "--out b --resume --resume-policy=maybe"
     assert.equal(2, wrong.code)
-    assert.matches("config, checkpoint or rebase expected", wrong.err)
+    assert.matches("config, checkpoint or rebase expected, or KEY=one of them, got maybe", wrong.err)
     wrong = run "--resume nowhere"
     assert.equal(2, wrong.code)
     assert.matches("nowhere: there is no checkpoint", wrong.err)

@@ -62,6 +62,7 @@ function forms.key(self, name, value)
   value = value or not alone and take_value(self) or alone and "true"
   if not value then return complain(self, "--%s: a value is missing", name) end
   self.settings[#self.settings + 1] = { path, value }
+  table.insert(self.given.set, table.concat(path, "."))
 end
 
 -- Reads one word, and its value.
@@ -77,10 +78,10 @@ end
 ---@param words string[]
 ---@param config optlua.Config
 ---@param switches table<string, "flag"|"value"|"optional"> names of switches that are not keys of the config
----@return table<string, any> given switches; of a flag true
+---@return table<string, any> given switches; of a flag true; `config`: files, `set`: keys
 ---@return string[] problems
 function command.read(words, config, switches)
-  local self = { words = words, at = 1, config = config, given = { config = {} }, problems = {}, settings = {} }
+  local self = { words = words, at = 1, config = config, given = { config = {}, set = {} }, problems = {}, settings = {} }
   for _, name in ipairs(options.names(switches)) do
     if config.schema[name] ~= nil then
       complain(self, "the key %q of the script's config is a switch of the command line; call it something else", name)

@@ -6,7 +6,12 @@ local file = {}
 
 local STEPS = 1000000 -- that a config in Lua may take
 
-local function from_lua(source, path)
+--- The values of a config in Lua: data, which computes nothing for long.
+---@param source string
+---@param path string for messages
+---@return any value
+---@return string? problem
+function file.parse_lua(source, path)
   local chunk, problem = load(source, "@" .. path, "t", { math = { huge = math.huge, pi = math.pi }, null = text.null })
   if not chunk then return nil, problem end
   local thread = coroutine.create(chunk)
@@ -67,7 +72,7 @@ local function from_yaml(source)
   return plain(value, lyaml.null)
 end
 
-local readers = { lua = from_lua, json = text.json, yaml = from_yaml, yml = from_yaml }
+local readers = { lua = file.parse_lua, json = text.json, yaml = from_yaml, yml = from_yaml }
 
 --- Reads a config file by the end of its name: .lua (data: `return { … }`, in which `null` deletes), .json, .yaml, .yml.
 ---@param path string

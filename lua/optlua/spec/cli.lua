@@ -7,6 +7,7 @@ local help = require "optlua.config.help"
 local keeper = require "optlua.spec.keeper"
 local loop = require "optlua.spec.loop"
 local overview = require "optlua.optim.overview"
+local policies = require "optlua.spec.policy"
 local run = require "optlua.spec.run"
 local shape = require "optlua.shape"
 
@@ -18,7 +19,7 @@ local switches = {
   { "--diff RUN", "with --plan: what going on from a run, or a checkpoint, would change" },
   { "--out DIR", "the folder of the run; default: runs/NAME" },
   { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name that has one)" },
-  { "--resume-policy P", "where config and checkpoint differ: config (default), checkpoint, or rebase (an edited schedule begins anew)" },
+  { "--resume-policy P", "whose values hold where config and checkpoint differ: config (default), checkpoint (but for keys of the command line), or rebase (an edited schedule begins anew); for one key: P,KEY=P" },
   { "--from FILE", "begins with the weights of a safetensors file" },
   { "--eval FILE", "validates the weights of a file and ends" },
   { "--dry-run", "makes one update and one validation, writes nothing, and ends" },
@@ -55,30 +56,17 @@ local function print_plan(state)
   print(memory_text(state))
 end
 
--- Lines of one text that the other does not have.
-local function print_lines_without(sign, one, other)
-  local known = {}
-  for line in other:gmatch "[^\n]+" do known[line] = true end
-  for line in one:gmatch "[^\n]+" do
-    if not known[line] then print(sign .. line) end
-  end
-end
-
 -- What going on from a checkpoint would change: it is loaded into a state that nobody uses.
-local function print_diff(state, config, given)
-  local found, problem = keeper.find(given.diff)
-  if not found then refuse { "--diff: " .. problem } end
-  local saved = (checkpoint.read(found) or {}).extra or {}
-  print(("from %s, with this config (+) in place of that one (-):"):format(found))
-  print_lines_without("- ", saved.config or "", config:text())
-  print_lines_without("+ ", config:text(), saved.config or "")
-  keeper.resume(state, found, given["resume-policy"] or "config")
+local function print_diff(state, config, going)
+  print(("from %s, with this config:"):format(going.path))
+  state.config_text = config:text()
+  keeper.resume(state, going.path, going.policy)
 end
 
-local function plan(spec, cfg, config, given)
+local function plan(spec, cfg, config, going)
   local state = run.build(spec, cfg)
   print_plan(state)
-  if given.diff then print_diff(state, config, given) end
+  if going then print_diff(state, config, going) end
 end
 
 local function evaluate(spec, cfg, path)
@@ -99,8 +87,6 @@ local function count(name, word)
   return value
 end
 
-local policies = { config = true, checkpoint = true, rebase = true }
-
 -- The last checkpoint of the last run of a name that has one.
 local function last_of(name)
   for _, path in ipairs((folder.runs(name))) do
@@ -110,26 +96,33 @@ local function last_of(name)
   refuse { ("--resume: there is no run of %s with a checkpoint; name its folder"):format(name) }
 end
 
--- The checkpoint that --resume means.
+-- The checkpoint that a switch means.
 local function find_checkpoint(spec, given)
-  local path = given.resume ~= true and given.resume or given.out
+  local path = given.diff or given.resume ~= true and given.resume or given.out
   if not path then return last_of(spec.name) end
   local found, problem = keeper.find(path)
-  if not found then refuse { "--resume: " .. problem } end
+  if not found then refuse { ("--%s: %s"):format(given.diff and "diff" or "resume", problem) } end
   return found
 end
 
--- Where to go on from; the run stays in its folder unless --out names another.
-local function choose_resume(spec, given, opts)
-  local function choose_folder() return folder.choose(spec.name) end
-  local found = find_checkpoint(spec, given)
-  local policy = given["resume-policy"] or "config"
-  if not policies[policy] then refuse { ("--resume-policy: config, checkpoint or rebase expected, got %s"):format(policy) } end
-  opts.resume, opts.policy = found, policy
-  if not given.out and not given["dry-run"] then opts.out = found:match "^(.*)/checkpoints/[^/]+$" or choose_folder end
+-- From where a run goes on, and whose values hold: { path =, policy =, config = }, the text that was saved; nil: it begins.
+local function read_going(spec, given)
+  if not given.resume and not given.diff then return nil end
+  local policy, problem = policies.new(given["resume-policy"], given)
+  if not policy then refuse { "--resume-policy: " .. problem } end
+  local path = find_checkpoint(spec, given)
+  return { path = path, policy = policy, config = ((checkpoint.read(path) or {}).extra or {}).config }
 end
 
-local function train(spec, cfg, config, given, words)
+-- A run that goes on stays in its folder unless --out names another.
+local function set_going(spec, given, going, opts)
+  opts.resume, opts.policy = going.path, going.policy
+  if not given.out and not given["dry-run"] then
+    opts.out = going.path:match "^(.*)/checkpoints/[^/]+$" or function() return folder.choose(spec.name) end
+  end
+end
+
+local function train(spec, cfg, config, given, words, going, begin)
   local opts = { from = given.from, quiet = false }
   if given["overfit-batches"] then opts.overfit_batches = count("overfit-batches", given["overfit-batches"]) end
   if given["dry-run"] then
@@ -137,11 +130,30 @@ local function train(spec, cfg, config, given, words)
   else
     opts.out = given.out or function() return folder.choose(spec.name) end
   end
-  if given.resume then choose_resume(spec, given, opts) end
-  opts.prepare = require("optlua.spec.reload").prepare(spec, words, given, kinds)
+  if going then set_going(spec, given, going, opts) end
+  opts.prepare = require("optlua.spec.reload").prepare(spec, words, given, kinds, begin)
   local result = run.train(spec, cfg, config, opts)
   if result.signal then os.exit(128 + result.signal, true) end
   if result.state.log_failed then os.exit(1, true) end
+end
+
+-- The config of a command line: of a run that goes on, with what its policy takes from the checkpoint; then what the words say.
+local function read_config(spec, words)
+  local function begin(config, going)
+    config.switches = {}
+    for name in pairs(kinds) do table.insert(config.switches, name) end
+    if going and going.policy:asks_checkpoint() then going.policy:apply(config, going.config) end
+    return config
+  end
+  local config = begin(spec:new_config())
+  local given, problems = command.read(words, config, kinds)
+  if #problems > 0 or given.help then return config, given, problems end
+  local going = read_going(spec, given)
+  if going and going.policy:asks_checkpoint() then
+    config = begin(spec:new_config(), going)
+    given, problems = command.read(words, config, kinds)
+  end
+  return config, given, problems, going, function(new) return begin(new, going) end
 end
 
 --- Runs the command line of a spec.
@@ -149,10 +161,7 @@ end
 ---@param ... string the words behind the script
 local function main(spec, ...)
   local words = { ... }
-  local config = spec:new_config()
-  config.switches = {}
-  for name in pairs(kinds) do table.insert(config.switches, name) end
-  local given, problems = command.read(words, config, kinds)
+  local config, given, problems, going, begin = read_config(spec, words)
   if given.help then
     print(help.text(config, ("usage: optlua %s [--key=value ...] [switches]"):format((_G.arg or {})[0] or "SCRIPT"), switches))
     return
@@ -164,11 +173,11 @@ local function main(spec, ...)
   for _, note in ipairs(config.notes) do io.stderr:write("optlua: ", note, "\n") end
   if given["print-config"] then return io.write(config:text()) end
   if given.diff and not given.plan then refuse { "--diff stands beside --plan" } end
-  if given.plan then return plan(spec, cfg, config, given) end
+  if given.plan then return plan(spec, cfg, config, given.diff and going) end
   if given.eval then return evaluate(spec, cfg, given.eval) end
   if given["find-lr"] then return require("optlua.spec.finder")(spec, cfg, given.out and given.out .. "/find_lr.svg") end
   optlua.manual_seed(cfg.seed)
-  train(spec, cfg, config, given, words)
+  train(spec, cfg, config, given, words, going, begin)
 end
 
 return main

@@ -7,6 +7,7 @@ local hyper = require "optlua.optim.hyper"
 local loading = require "optlua.checkpoint.loading"
 local log = require "optlua.spec.log"
 local options = require "optlua.options"
+local policies = require "optlua.spec.policy"
 
 local keeper = {}
 
@@ -205,13 +206,13 @@ local function bases(optimizers)
   return list
 end
 
--- The config's values win over those that were saved, and what differs is said.
-local function prefer_config(state, wanted)
+-- The config's values win over those that were saved, unless the policy says otherwise, and what differs is said.
+local function prefer_config(state, wanted, policy)
   for _, group in ipairs(holders(state.optimizers)) do
     for _, name in ipairs(group.class.hyper_names) do
       local own = wanted[group][name]
       local saved, now = hyper.text(hyper.thaw(group.base[name])), hyper.text(own)
-      if saved ~= now then
+      if saved ~= now and policy:of(("groups.%s.%s"):format(group.name, name), "optimizer." .. name) ~= "checkpoint" then
         print(("resume: %s of %s: %s, was saved as %s"):format(name, group.place or "group " .. group.name, now, saved))
         group:assign(name, own)
       end
@@ -219,20 +220,31 @@ local function prefer_config(state, wanted)
   end
 end
 
---- Goes on from a checkpoint. `policy` says whose values hold where the config and the checkpoint differ: "config",
---- "checkpoint", or "rebase", with which a schedule that was edited begins anew.
+-- Whether a key of the config is a hyperparameter, which is said by groups.
+local function is_hyper(state, key)
+  local name = key:match "^optimizer%.([^.]+)$" or key:match "^groups%.[^.]+%.([^.]+)$"
+  for _, group in ipairs(name and holders(state.optimizers) or {}) do
+    if group.class.hyper[name] then return true end
+  end
+  return false
+end
+
+--- Goes on from a checkpoint. The policy says whose values hold where the config and the checkpoint differ; what differs is said.
 ---@param state optlua.State
 ---@param path string
----@param policy "config"|"checkpoint"|"rebase"
+---@param policy optlua.Policy
 function keeper.resume(state, path, policy)
   local parts, wanted = keeper.parts(state), bases(state.optimizers)
-  local extra, differences = checkpoint.load(path, parts, { resume = policy == "rebase" and "rebase" or "config" })
+  local extra, differences = checkpoint.load(path, parts, { resume = policy:of "lr_scheduler" == "rebase" and "rebase" or "config" })
   for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
     state[key] = extra[key] or state[key]
   end
   state.results, state.saved, state.resumed_at = state.results or {}, state.step, state.step
+  for _, item in ipairs(policies.differences(state.config_text, extra.config)) do
+    if not is_hyper(state, item.key) then print("resume: " .. item.line) end
+  end
   for _, line in ipairs(differences) do print("resume: " .. line) end
-  if policy ~= "checkpoint" and not state.manual then prefer_config(state, wanted) end
+  if not state.manual then prefer_config(state, wanted, policy) end
   print(("resume: %s, step %d, epoch %d"):format(path, state.step, state.epoch))
 end
 

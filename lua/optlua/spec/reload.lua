@@ -35,8 +35,8 @@ local function run_again(spec, words)
 end
 
 -- The config of the script and its files as they are now.
-local function read_again(spec, words, kinds)
-  local config = run_again(spec, words):new_config()
+local function read_again(spec, words, kinds, begin)
+  local config = begin(run_again(spec, words):new_config())
   local _, problems = command.read(words, config, kinds)
   for _, one in ipairs(problems) do config:complain("%s", one) end
   return config:finish(spec.name)
@@ -219,10 +219,10 @@ local function report(state, line)
 end
 
 -- Reads, plans, and then changes; nothing is changed where something is wrong.
-local function take_over(state, spec, words, kinds)
+local function take_over(state, spec, words, kinds, begin)
   local cfg
   local ok, plan = pcall(function()
-    cfg = read_again(spec, words, kinds)
+    cfg = read_again(spec, words, kinds, begin)
     return plan_all(state, state.reloaded or state.config, cfg)
   end)
   if not ok then return report(state, ("%s; the run goes on as it was"):format(tostring(plan))) end
@@ -255,8 +255,9 @@ end
 ---@param words string[] of the command line
 ---@param given table switches
 ---@param kinds table of switches
+---@param begin fun(config: optlua.Config): optlua.Config puts into a new config what stands before the words
 ---@return fun(state: optlua.State)
-function reload.prepare(spec, words, given, kinds)
+function reload.prepare(spec, words, given, kinds, begin)
   local paths = { (_G.arg or {})[0], table.unpack(given.config) }
   local seen, looked = given.watch and contents(paths) or nil, clock()
   local count, handled = hangups(), 0
@@ -274,7 +275,7 @@ function reload.prepare(spec, words, given, kinds)
   end
   return function(state)
     state.reload = function()
-      if is_changed() then take_over(state, spec, words, kinds) end
+      if is_changed() then take_over(state, spec, words, kinds, begin) end
     end
   end
 end
