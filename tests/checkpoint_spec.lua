@@ -66,6 +66,30 @@ describe("a checkpoint", function()
     assert.equal("a\n", process.run(place, "ls -A").out)
   end)
 
+  it("is written by one process at a time: the second is refused, and nothing is mixed", function()
+    local given = parts()
+    checkpoint.save(place .. "/a", given)
+    process.write(place .. "/slow.lua", [[
+      local optlua = require "optlua"
+      local model = optlua.nn.Linear(2, 2)
+      local save = model.save
+      rawset(model, "save", function(self, path)
+        save(self, path)
+        io.open("ready", "w"):close()
+        io.popen("while [ ! -e go ]; do sleep 0.01; done"):close()
+      end)
+      optlua.checkpoint.save("a", { model = model, extra = { by = "slow" } })
+    ]])
+    process.run(place, "optlua slow.lua >slow.txt 2>&1 & while [ ! -e ready ]; do sleep 0.01; done")
+    fails("a: another process is writing it", checkpoint.save, place .. "/a", given)
+    assert.same({}, checkpoint.load(place .. "/a", given))
+    process.run(place, "touch go; while [ -e a.writing ] || ! grep -q slow a/run.json; do sleep 0.01; done")
+    assert.same({ by = "slow" }, checkpoint.load(place .. "/a", { model = nn.Linear(2, 2) }))
+    process.run(place, "mkdir a.writing; touch a.writing/left") -- by one that was killed
+    checkpoint.save(place .. "/a", given)
+    assert.equal("run.json\nweights.safetensors\n", process.run(place, "ls a; ls -d a.writing 2>/dev/null").out)
+  end)
+
   it("refuses what cannot be saved, by name, before anything is written (case 50)", function()
     local given = parts()
     given.extra = { deep = { callback = print } }
@@ -315,6 +339,46 @@ describe("many checkpoints", function()
   end)
 end)
 
+describe("the best of many checkpoints", function()
+  it("is found by its value, and kept beside the last few", function()
+    assert.is_nil((checkpoint.best(place, "min")))
+    for k, value in ipairs { 3, 1, 0 / 0, 2, 1, 4 } do
+      checkpoint.save(("%s/step-%d"):format(place, k), { extra = { step = k }, value = value })
+    end
+    checkpoint.save(place .. "/step-7", { extra = {} })
+    assert.same({ place .. "/step-2", 1 }, { checkpoint.best(place, "min") })
+    assert.same({ place .. "/step-6", 4 }, { checkpoint.best(place, "max") })
+    process.run(place, "rm step-2/run.json; mkdir step-2/x")
+    assert.same({ place .. "/step-5", 1 }, { checkpoint.best(place, "min") })
+    local removed = checkpoint.prune(place, { last = 1, best = "min" })
+    assert.equal(4, #removed)
+    assert.same({ place .. "/step-5", place .. "/step-7" }, checkpoint.list(place))
+    fails('mode: expected one of "min", "max"', checkpoint.best, place, "least")
+    fails("best: expected one of", checkpoint.prune, place, { best = "least" })
+  end)
+
+  it("is due after so many updates or minutes", function()
+    local due = checkpoint.timer { every = 3 }
+    assert.same({ false, false, true, false }, { due(1), due(2), due(3), due(4) })
+    due = checkpoint.timer { minutes = 1e-9 }
+    local before = optlua.clock()
+    repeat until optlua.clock() - before > 1e-6
+    assert.is_true(due(1))
+    assert.is_false(checkpoint.timer { minutes = 1000 }(1))
+    fails("every, updates, or minutes expected", checkpoint.timer, {})
+  end)
+
+  it("lies in a folder that one process has for itself", function()
+    process.run(place, "mkdir -p a/x.writing; touch a/x.json.12-0.tmp a/mine.tmp")
+    local lock = checkpoint.lock(place .. "/a")
+    assert.equal("lock\nmine.tmp\n", process.run(place, "ls a").out)
+    process.write(place .. "/other.lua", 'require("optlua").checkpoint.lock "a"')
+    assert.matches("other.lua:1: checkpoint.lock: a: another run is in this folder", process.run(place, "optlua other.lua").err)
+    getmetatable(lock).__close(lock)
+    assert.equal(0, process.run(place, "optlua other.lua").code)
+  end)
+end)
+
 describe("a record", function()
   it("keeps integers, floats of all kinds, words and lists", function()
     local value = { i = 1 << 53, big = math.maxinteger, f = 1.0, tiny = 5e-324, third = 1 / 3, inf = math.huge, low = -math.huge, s = "é\n", l = { 1, { 2 } }, b = false }
@@ -434,6 +498,29 @@ describe("a run", function()
     assert.equal(1, second.code)
     assert.matches("another run is in this folder", second.err)
     getmetatable(lock).__close(lock)
+  end)
+
+  it("keeps the best one too where keep_best says so, and notes how long each took", function()
+    process.write(place .. "/best.lua", [[
+      local best = { [8] = 1, [12] = 3, [16] = 2, [20] = 2.5, [24] = 2.75 }
+      return require("script"):extend { config = { keep_best = true, keep_last = 1, checkpoint_every = 100, monitor = "score" },
+        metrics = { score = { update = function() end, reset = function() end, compute = function() return best[STEP] or 0 end } },
+        on_step = function(state) STEP = state.step end }]])
+    local result = process.run(place, "optlua best.lua --out a")
+    assert.equal(0, result.code, result.err)
+    assert.equal("step-00000012\nstep-00000024\n", process.run(place, "ls a/checkpoints").out)
+    assert.same({ place .. "/a/checkpoints/step-00000012", 3 }, { checkpoint.best(place .. "/a/checkpoints", "max") })
+    local log = process.read(place .. "/a/log.jsonl")
+    assert.equal(4, select(2, log:gsub('"event":"checkpoint","seconds":[%d.e-]+,"step":%d+', ""))) -- 4, 8, 12 and the end
+    local resumed = process.run(place, "optlua best.lua --out b --resume a/checkpoints/step-00000012")
+    assert.equal(0, resumed.code, resumed.err)
+    assert.equal(weights "a", weights "b")
+  end)
+
+  it("writes checkpoints every so many minutes", function()
+    local written = run "--out a --checkpoint_every=null --checkpoint_minutes=1e-9 --steps=3"
+    assert.equal(0, written.code, written.err)
+    assert.equal("step-00000001\nstep-00000002\nstep-00000003\n", process.run(place, "ls a/checkpoints").out)
   end)
 
   it("that went on from an earlier step leaves nothing of what came after it", function()

@@ -65,10 +65,8 @@ static int unlock(lua_State *L) {
   return 0;
 }
 
-/* lock(path): the lock, or nil where another process holds it. */
-static int lock(lua_State *L) {
-  ol_error error;
-  const char *path = ol_check_path(L, 1);
+/* Pushes a lock that holds nothing yet. */
+static int *push_lock(lua_State *L) {
   int *file = lua_newuserdatauv(L, sizeof *file, 0);
   *file = -1;
   if (luaL_newmetatable(L, "optlua.lock")) {
@@ -78,8 +76,31 @@ static int lock(lua_State *L) {
     lua_setfield(L, -2, "__close");
   }
   lua_setmetatable(L, -2);
+  return file;
+}
+
+/* lock(path): the lock, or nil where another process holds it. */
+static int lock(lua_State *L) {
+  ol_error error;
+  const char *path = ol_check_path(L, 1);
+  int *file = push_lock(L);
   ol_check(L, ol_disk_lock(&error, path, file), &error);
   if (*file < 0) lua_pushnil(L);
+  return 1;
+}
+
+/* lock_folder(path): the lock, nil where another process holds it, or false where it is not there.
+ */
+static int lock_folder(lua_State *L) {
+  ol_error error;
+  bool gone;
+  const char *path = ol_check_path(L, 1);
+  int *file = push_lock(L);
+  ol_check(L, ol_disk_lock_folder(&error, path, file, &gone), &error);
+  if (gone)
+    lua_pushboolean(L, false);
+  else if (*file < 0)
+    lua_pushnil(L);
   return 1;
 }
 
@@ -91,5 +112,6 @@ const ol_natives ol_disk_natives = {
                                OL_HIDDEN("exchange", exchange),
                                OL_HIDDEN("checksum", checksum),
                                OL_HIDDEN("lock", lock),
+                               OL_HIDDEN("lock_folder", lock_folder),
                                { { 0 } } },
 };

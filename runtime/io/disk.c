@@ -11,6 +11,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/memory.h"
+#include "base/parallel.h"
+
 static ol_status fail(ol_error *error, const char *path) {
   return ol_fail(error, OL_FILE, "%s: %s", path, strerror(errno));
 }
@@ -40,34 +43,107 @@ ol_status ol_disk_exchange(ol_error *error, const char *a, const char *b) {
   return OL_OK;
 }
 
-ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int64_t *size) {
+/* ---- checksums ---- */
+
+#define PIECE ((int64_t)4 << 20) /* bytes of a file that one thread sums */
+
+/* What the threads share. */
+typedef struct pieces {
+  int file;
+  int64_t size;
+  uint32_t *crc;      /* of each piece */
+  _Atomic int reason; /* errno of a read that failed; 0: none */
+} pieces;
+
+static uint32_t sum_piece(pieces *all, int64_t at, int64_t end) {
   unsigned char buffer[1 << 16];
   uLong sum = crc32(0, NULL, 0);
-  int64_t total = 0;
-  size_t count;
-  FILE *file = fopen(path, "rbe");
-  if (!file) return fail(error, path);
-  while ((count = fread(buffer, 1, sizeof buffer, file)) > 0) {
-    sum = crc32_z(sum, buffer, count);
-    total += (int64_t)count;
+  while (at < end) {
+    size_t wanted = end - at < (int64_t)sizeof buffer ? (size_t)(end - at) : sizeof buffer;
+    ssize_t count = pread(all->file, buffer, wanted, at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      all->reason = count < 0 ? errno : EIO; /* it has become shorter */
+      return 0;
+    }
+    sum = crc32_z(sum, buffer, (size_t)count);
+    at += count;
   }
-  ol_status status = ferror(file) ? fail(error, path) : OL_OK;
-  fclose(file);
-  if (status != OL_OK) return status;
+  return (uint32_t)sum;
+}
+
+static void sum_pieces(int64_t begin, int64_t end, void *context) {
+  pieces *all = context;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t at = i * PIECE, next = at + PIECE;
+    all->crc[i] = sum_piece(all, at, next < all->size ? next : all->size);
+  }
+}
+
+static ol_status sum_file(ol_error *error, const char *path, pieces *all, uint32_t *crc) {
+  int64_t count = (all->size + PIECE - 1) / PIECE;
+  void *sums;
+  OL_TRY(ol_alloc_for(error, (size_t)count * sizeof *all->crc, "checksums", &sums));
+  all->crc = sums;
+  ol_parallel_for(count, 1, sum_pieces, all);
+  uLong sum = crc32(0, NULL, 0);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t rest = all->size - i * PIECE;
+    sum = crc32_combine(sum, all->crc[i], rest < PIECE ? rest : PIECE);
+  }
+  ol_free(sums);
+  errno = all->reason;
+  if (errno) return fail(error, path);
   *crc = (uint32_t)sum;
-  *size = total;
   return OL_OK;
+}
+
+ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int64_t *size) {
+  struct stat found;
+  pieces all = { .file = open(path, O_RDONLY | O_CLOEXEC) };
+  if (all.file < 0) return fail(error, path);
+  ol_status status = fstat(all.file, &found) == 0 ? OL_OK : fail(error, path);
+  if (status == OL_OK && !S_ISREG(found.st_mode))
+    status = ol_fail(error, OL_FILE, "%s: it is no regular file", path);
+  if (status == OL_OK) {
+    all.size = found.st_size;
+    status = sum_file(error, path, &all, crc);
+  }
+  close(all.file);
+  if (status == OL_OK) *size = all.size;
+  return status;
+}
+
+/* ---- locks ---- */
+
+/* Locks what is open; *file stays what it is, or is -1 where another process holds the lock. */
+static ol_status lock_open(ol_error *error, const char *path, int *file) {
+  if (flock(*file, LOCK_EX | LOCK_NB) == 0) return OL_OK;
+  ol_status status = errno == EWOULDBLOCK ? OL_OK : fail(error, path);
+  close(*file);
+  *file = -1;
+  return status;
 }
 
 ol_status ol_disk_lock(ol_error *error, const char *path, int *file) {
   int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (opened < 0) return fail(error, path);
-  if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
-    ol_status status = errno == EWOULDBLOCK ? OL_OK : fail(error, path);
-    close(opened);
-    opened = -1;
-    if (status != OL_OK) return status;
-  }
+  OL_TRY(lock_open(error, path, &opened));
   *file = opened;
+  return OL_OK;
+}
+
+ol_status ol_disk_lock_folder(ol_error *error, const char *path, int *file, bool *gone) {
+  struct stat locked, named;
+  int opened = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool missing = opened < 0 && errno == ENOENT;
+  if (opened < 0 && !missing) return fail(error, path);
+  if (!missing) OL_TRY(lock_open(error, path, &opened));
+  /* Who held the lock may have given the folder another name. */
+  bool moved = opened >= 0 && (fstat(opened, &locked) != 0 || stat(path, &named) != 0 ||
+                               locked.st_ino != named.st_ino || locked.st_dev != named.st_dev);
+  if (moved) close(opened);
+  *file = moved ? -1 : opened;
+  *gone = missing || moved;
   return OL_OK;
 }

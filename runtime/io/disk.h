@@ -23,4 +23,8 @@ ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int
  * *file is its descriptor, or -1 where another process holds it. */
 ol_status ol_disk_lock(ol_error *error, const char *path, int *file);
 
+/* The same for a folder, which keeps its lock under other names. *gone: there is none of that name,
+ * or by now another one; then nothing is locked. */
+ol_status ol_disk_lock_folder(ol_error *error, const char *path, int *file, bool *gone);
+
 #endif

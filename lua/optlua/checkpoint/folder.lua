@@ -9,13 +9,20 @@ local folder = {}
 
 local SUFFIX = ".writing"
 
--- Removes a folder piece by piece; what cannot be removed stays.
-local function remove_tree(path)
+local remove_tree
+
+-- Empties a folder; what cannot be removed stays.
+local function empty(path)
   local ok, entries = pcall(host.folder_list, path)
   for _, entry in ipairs(ok and entries or {}) do
     local below = path .. "/" .. entry.name
     if entry.is_folder and not entry.is_link then remove_tree(below) else os.remove(below) end
   end
+end
+
+-- Removes a folder piece by piece.
+function remove_tree(path)
+  empty(path)
   os.remove(path)
 end
 
@@ -23,7 +30,7 @@ end
 --- `sweep` removes.
 ---@param path string
 function folder.remove(path)
-  local temporary = path .. SUFFIX
+  local temporary = path .. ".old" .. SUFFIX
   remove_tree(temporary)
   if os.rename(path, temporary) then remove_tree(temporary) else remove_tree(path) end
 end
@@ -52,6 +59,29 @@ local function rename(from, to, path)
   if not ok then error(("%s: %s"):format(path, problem), 0) end
 end
 
+local function refuse(path) error(path .. ": another process is writing it", 0) end
+
+-- A lock of a folder that is there.
+local function lock_existing(folder_path, path)
+  local lock = host.lock_folder(folder_path)
+  if not lock then refuse(path) end
+  return lock
+end
+
+-- Makes the folder that is written in, empty, and for this process alone: a lock. One that a killed process has left is taken.
+local function begin(temporary, path)
+  for _ = 1, 100 do
+    host.make_folder(temporary)
+    local lock = host.lock_folder(temporary)
+    if lock == nil then refuse(path) end
+    if lock then
+      empty(temporary)
+      return lock
+    end
+  end
+  refuse(path)
+end
+
 -- Gives the written folder its name, and brings that to the disk; where the disk fails, what was there before gets it back.
 local function commit(temporary, path)
   host.sync(temporary)
@@ -63,27 +93,30 @@ local function commit(temporary, path)
   error(problem, 0)
 end
 
---- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name.
+--- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name. Two processes
+--- that write the same one at once do not mix: the second is refused.
 ---@param path string
 ---@param fill fun(path: string)
 function folder.write(path, fill)
   local temporary = path .. SUFFIX
   folder.make(parent(path))
-  remove_tree(temporary)
-  host.make_folder(temporary)
+  local lock <close> = begin(temporary, path) -- luacheck: ignore
   local ok, problem = pcall(function()
     fill(temporary)
+    local old <close> = folder.exists(path) and lock_existing(path, path) or nil -- luacheck: ignore
     commit(temporary, path)
+    remove_tree(temporary) -- what was there before
   end)
-  remove_tree(temporary) -- what was there before, or what is left of a failure
-  if not ok then error(problem, 0) end
+  if ok then return end
+  remove_tree(temporary) -- what is left of a failure
+  error(problem, 0)
 end
 
---- Whether a name in a folder is what a killed run has left: a folder, or a file of weights, that was being written.
+--- Whether a name in a folder is what a killed run has left: a folder, or a file, that was being written.
 ---@param name string
 ---@return boolean
 function folder.is_temporary(name)
-  return name:sub(-#SUFFIX) == SUFFIX or name:find "%.safetensors%.%d+%-%d+%.tmp$" ~= nil
+  return name:sub(-#SUFFIX) == SUFFIX or name:find "%.%d+%-%d+%.tmp$" ~= nil
 end
 
 --- Removes what killed runs have left in a folder. Nobody else may write there.

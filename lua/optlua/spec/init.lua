@@ -60,6 +60,7 @@ local base_config = {
   checkpoint_every = arg { type = "integer", min = 1, doc = "updates between two checkpoints" },
   checkpoint_minutes = arg { default = 10.0, above = 0, doc = "minutes between two checkpoints" },
   keep_last = arg { default = 3, integer = true, min = 1, doc = "checkpoints that are kept" },
+  keep_best = arg { default = false, doc = "whether the checkpoint of the best validation is written and kept too" },
   tensorboard = arg { default = true, doc = "whether event files for TensorBoard stand beside the other logs" },
   max_skipped = arg { default = 10, integer = true, min = 1, doc = "updates in a row that may be skipped, or gone back from" },
   rollback_every = arg { default = 100, integer = true, min = 1,

@@ -122,14 +122,6 @@ function keeper.joined_schedulers(list)
   return joined
 end
 
--- Older ones go, but for the last few; never the one that was just written.
-local function prune(state, written)
-  local list = checkpoint.list(place_of(state))
-  for k = 1, #list - state.config.keep_last do
-    if list[k] ~= written then folder.remove(list[k]) end
-  end
-end
-
 --- Calls a function that writes below a path. What the file system refuses, whose message names the path, is returned; other
 --- errors are raised.
 ---@param path string
@@ -141,18 +133,25 @@ function keeper.try(path, fn, ...)
   error(problem, 0)
 end
 
---- Writes a checkpoint. One that cannot be written is said, and the run goes on.
+-- What the checkpoint of now is measured by, where it was.
+local function value_of(state)
+  return state.validated == state.step and state.results[state.monitor] or nil
+end
+
+--- Writes a checkpoint, and the time that it took into the log. One that cannot be written is said, and the run goes on.
 ---@param state optlua.State
 function keeper.save(state)
+  state.best_due = nil
   if not state.out or state.saved == state.step then return end
-  local parts = keeper.parts(state)
-  parts.extra = progress(state, state.config_text)
+  local parts, config, began = keeper.parts(state), state.config, optlua.clock()
+  parts.extra, parts.value = progress(state, state.config_text), value_of(state)
   local path = ("%s/step-%08d"):format(place_of(state), state.step)
   local saved, problem = keeper.try(state.out, checkpoint.save, path, parts)
   state.saved_at = optlua.clock()
   if not saved then return state.log_file:fail(place_of(state), problem) end
   state.saved = state.step
-  prune(state, path)
+  state.log_file:write { event = "checkpoint", step = state.step, epoch = state.epoch, seconds = state.saved_at - began }
+  checkpoint.prune(place_of(state), { last = config.keep_last, best = config.keep_best and state.monitor_mode or nil })
 end
 
 local FIRST = 1 -- minutes until the first checkpoint, at most
@@ -162,7 +161,7 @@ local FIRST = 1 -- minutes until the first checkpoint, at most
 function keeper.after_update(state)
   local every, minutes = state.config.checkpoint_every, state.config.checkpoint_minutes
   if not state.saved then minutes = math.min(minutes or FIRST, FIRST) end
-  if every and state.step % every == 0 then keeper.save(state) end
+  if state.best_due or every and state.step % every == 0 then keeper.save(state) end
   if minutes and optlua.clock() - (state.saved_at or state.began) >= 60 * minutes then keeper.save(state) end
 end
 

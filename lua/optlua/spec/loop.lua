@@ -213,7 +213,7 @@ local function note_best(state)
     blame(("monitor: validation has no %q; it has %s"):format(state.monitor, table.concat(names, ", ")))
   end
   if is_better(state, value, state.best and state.best.value) then
-    state.waited = 0
+    state.waited, state.best_due = 0, state.config.keep_best
     if loop.save(state, "best.safetensors") then state.best = { step = state.step, value = value } end
   else
     state.waited = state.waited + 1

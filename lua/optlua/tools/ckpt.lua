@@ -37,7 +37,7 @@ local function entries(path)
       list[prefix] = value
     end
   end
-  for _, part in ipairs { "optimizer", "scheduler", "loader", "rng", "extra", "frozen" } do
+  for _, part in ipairs { "optimizer", "scheduler", "loader", "rng", "extra", "frozen", "value" } do
     if saved[part] then add(part, saved[part]) end
   end
   for file, prefix in pairs { ["weights.safetensors"] = "model.", ["optimizer.safetensors"] = "optimizer.",
