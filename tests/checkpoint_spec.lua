@@ -579,6 +579,11 @@ describe("a run", function()
       resumed "--steps=8 --resume-policy=checkpoint --config run.yaml")
     assert.equal("accumulate: 2, was saved as 1; batch_size: 5, was saved as 4; lr of group default: 0.01, was saved as 0.5",
       resumed "--resume-policy=checkpoint,optimizer.lr=config,accumulate=config,batch_size=config")
+    process.write(place .. "/groups.lua", 'return require("script"):extend { config = { groups = { { name = "all", match = "*", lr = 1 } } } }')
+    process.run(place, "optlua groups.lua --out g --steps=2")
+    local grouped = process.run(place, "optlua groups.lua --plan --diff g --steps=2 --groups.all.lr=2 --groups.all.lr_scale=3").out
+    assert.matches("resume: groups.all.lr_scale: 3, was saved as nothing\n", grouped)
+    assert.matches("resume: lr of group all: 6.?0?, was saved as 1", grouped)
     assert.equal("accumulate: 2, was saved as 1; steps: null, was saved as 6", (resumed "--resume-policy=config,optimizer=checkpoint,batch_size=checkpoint"):gsub("nothing", "null"))
   end)
 

@@ -107,7 +107,7 @@ describe("a log that cannot be written", function()
       assert.equal("optlua: out/log.csv: cannot be written (No space left on device); the run goes on\n", result.err)
       assert.equal(1, result.code)
       assert.matches("end at 12\n", result.out)
-      assert.equal(15, #lines_of(folder .. "/out/log.jsonl"))
+      assert.equal(17, #lines_of(folder .. "/out/log.jsonl")) -- 12 steps, 3 validations, 2 checkpoints
       assert.is_truthy(io.open(folder .. "/out/last.safetensors"))
     end)
   end)

@@ -87,7 +87,7 @@ describe("on SIGHUP", function()
       local seen, rates = {}, {}
       for line in io.lines(folder .. "/out/log.jsonl") do
         local record = decode(line)
-        if record.event then seen[#seen + 1] = record.step .. " " .. record.change else rates[record.step] = record["lr.default"] end
+        if record.change then seen[#seen + 1] = record.step .. " " .. record.change elseif not record.event then rates[record.step] = record["lr.default"] end
       end
       assert.same({ "3 max_norm: 2, was none", 7 }, { seen[1], #seen })
       assert.same({ 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125 }, table.move(rates, 1, 7, 1, {}))

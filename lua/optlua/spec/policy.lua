@@ -21,6 +21,16 @@ local legal = { config = true, checkpoint = true, rebase = true }
 
 local function is_section(value) return type(value) == "table" and getmetatable(value) == nil and value[1] == nil and next(value) ~= nil end
 
+-- A list of groups by their names, for comparison.
+local function by_name(groups)
+  local named = {}
+  for i, group in ipairs(groups) do
+    if type(group) ~= "table" then return groups end
+    named[group.name or "group" .. i] = group
+  end
+  return named
+end
+
 -- The values of nested tables by dotted keys; lists stay whole.
 local function flatten(values, into, above)
   for key, value in pairs(values) do
@@ -111,7 +121,12 @@ end
 ---@param saved string? that which was saved
 ---@return { key: string, line: string }[]
 function policy.differences(now, saved)
-  local a, b, names, list = flatten(parse(now), {}), flatten(parse(saved), {}), {}, {}
+  local function read(text)
+    local values = parse(text)
+    if type(values.groups) == "table" then values.groups = by_name(values.groups) end
+    return flatten(values, {})
+  end
+  local a, b, names, list = read(now), read(saved), {}, {}
   for name in pairs(a) do names[name] = true end
   for name in pairs(b) do names[name] = true end
   for _, name in ipairs(options.names(names)) do
