@@ -2,7 +2,7 @@
  *
  * Nodes are visited in reverse order of recording, so that each has all its contributions when its
  * turn comes. Leaves collect theirs in `pending`, and take them over only when everything has
- * succeeded. */
+ * succeeded; those of a leaf with a taker go to that as soon as they are complete. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,7 @@ typedef struct walk {
   uint64_t visit;
   list nodes;  /* reached; then sorted, last recorded first */
   list leaves; /* reached */
+  list takers; /* of those, each once */
   int inputs;  /* the most that any node has */
 } walk;
 
@@ -137,12 +138,23 @@ static ol_status run_hook(ol_error *error, ol_hook *hook, ol_tensor **gradient) 
   return OL_OK;
 }
 
+/* Hands the gradient of a leaf to its taker, if that awaits it. */
+static ol_status hand_over(ol_error *error, ol_tensor *leaf) {
+  ol_taker *taker = (ol_taker *)leaf->taker;
+  if (!taker || taker->visit != leaf->visit) return OL_OK;
+  OL_TRY(taker->take(taker, error, leaf, leaf->pending));
+  ol_release(leaf->pending);
+  leaf->pending = NULL;
+  return OL_OK;
+}
+
 /* A contribution to a leaf has arrived (or, NULL, will never). */
 static ol_status deliver_leaf(ol_error *error, ol_tensor *leaf, ol_tensor *gradient) {
   bool owned = leaf->pending == leaf->grad && !leaf->has_grad; /* of ol_back_new, not of a hook */
   if (gradient) OL_TRY(contribute(error, &leaf->pending, owned, gradient));
   if (--leaf->awaited > 0 || !leaf->pending) return OL_OK;
-  return run_hook(error, (ol_hook *)leaf->hook, &leaf->pending);
+  OL_TRY(run_hook(error, (ol_hook *)leaf->hook, &leaf->pending));
+  return hand_over(error, leaf);
 }
 
 /* Hands gradient (taken over; may be NULL) to where input i of node came from. */
@@ -173,6 +185,7 @@ ol_status ol_back_new(ol_error *error, ol_back *back, int input, ol_tensor **out
 
 /* Room for one call of backward on any node of a walk. */
 typedef struct room {
+  bool takers; /* whether leaves are written during the walk */
   const ol_shape **shape;
   ol_dtype *dtype;
   bool *needs;
@@ -215,12 +228,27 @@ static ol_status call_backward(ol_error *error, ol_node *node, const room *r) {
   return node->function->backward(node->function, error, &back);
 }
 
+/* Copies a gradient whose memory others see, unless it is that of one that came to the node: a
+ * taker may write what lies there before the gradient is used. */
+static ol_status part(ol_error *error, const ol_node *node, ol_tensor **gradient) {
+  ol_tensor *g = *gradient, *copy;
+  if (!g || (g->object.references == 1 && g->storage->object.references == 1)) return OL_OK;
+  for (int k = 0; k < OL_MAX_OUTPUTS; k++)
+    if (&node->grad[k] != gradient && node->grad[k] && node->grad[k]->storage == g->storage)
+      return OL_OK;
+  OL_TRY(ol_tensor_clone(error, g, &copy));
+  ol_release(g);
+  *gradient = copy;
+  return OL_OK;
+}
+
 /* Whether any output of node has a gradient; runs the hooks of those that have. */
-static ol_status run_node_hooks(ol_error *error, ol_node *node, bool *any) {
+static ol_status run_node_hooks(ol_error *error, ol_node *node, const room *r, bool *any) {
   for (int i = 0; i < OL_MAX_OUTPUTS; i++) {
     if (!node->grad[i]) continue;
     *any = true;
     OL_TRY(run_hook(error, node->hook[i], &node->grad[i]));
+    if (r->takers && node->hook[i]) OL_TRY(part(error, node, &node->grad[i]));
   }
   return OL_OK;
 }
@@ -235,12 +263,18 @@ static ol_status watch(ol_error *error, const ol_node *node, const room *r) {
   return OL_OK;
 }
 
+static ol_status part_all(ol_error *error, const ol_node *node, const room *r) {
+  for (int i = 0; i < node->inputs; i++) OL_TRY(part(error, node, &r->grad[i]));
+  return OL_OK;
+}
+
 static ol_status visit_node(ol_error *error, ol_node *node, const room *r) {
   bool any = false;
-  OL_TRY(run_node_hooks(error, node, &any));
+  OL_TRY(run_node_hooks(error, node, r, &any));
   for (int i = 0; i < node->inputs; i++) r->grad[i] = NULL;
   ol_status status = any ? ol_node_check(error, node) : OL_OK;
   if (status == OL_OK && any) status = call_backward(error, node, r);
+  if (status == OL_OK && any && r->takers) status = part_all(error, node, r);
   if (status == OL_OK && any && ol_watching()) status = watch(error, node, r);
   for (int i = 0; i < node->inputs; i++) {
     if (status == OL_OK && (node->edge[i].node || node->edge[i].leaf))
@@ -257,7 +291,7 @@ static ol_status visit_node(ol_error *error, ol_node *node, const room *r) {
 
 /* Visits all nodes; without retain each is freed as soon as it has been visited. */
 static ol_status visit_all(ol_error *error, walk *w, bool retain) {
-  room r;
+  room r = { .takers = w->takers.count > 0 };
   OL_TRY(make_room(error, w->inputs, &r));
   ol_status status = OL_OK;
   for (int64_t i = 0; i < w->nodes.count && status == OL_OK; i++) {
@@ -319,8 +353,30 @@ static ol_status commit(ol_error *error, walk *w) {
   return OL_OK;
 }
 
+/* Tells the takers of leaves what is to come. */
+static ol_status begin_takers(ol_error *error, walk *w) {
+  for (int64_t i = 0; i < w->leaves.count; i++) {
+    ol_taker *taker = (ol_taker *)((ol_tensor *)w->leaves.item[i])->taker;
+    if (!taker || taker->visit == w->visit) continue;
+    OL_TRY(append(error, &w->takers, taker));
+    (void)ol_retain(taker);
+    OL_TRY(taker->begin(taker, error, w->visit));
+  }
+  return OL_OK;
+}
+
+static void end_takers(walk *w) {
+  for (int64_t i = 0; i < w->takers.count; i++) {
+    ol_taker *taker = w->takers.item[i];
+    taker->end(taker, w->visit);
+    ol_release(taker);
+  }
+  ol_free(w->takers.item);
+}
+
 /* Releases what the walk holds; after a failure, also what it has left behind in the graph. */
 static void finish(walk *w) {
+  end_takers(w);
   for (int64_t i = 0; i < w->nodes.count; i++) {
     ol_node *node = w->nodes.item[i];
     for (int k = 0; node && k < OL_MAX_OUTPUTS; k++) {
@@ -365,6 +421,7 @@ static ol_status walk_from(ol_error *error, walk *w, ol_tensor *tensor, ol_tenso
     OL_TRY(reach_leaf(error, w, tensor));
   else
     OL_TRY(discover(error, w, (ol_node *)tensor->node));
+  OL_TRY(begin_takers(error, w));
   OL_TRY(make_seed(error, tensor, seed, &first));
   if (!tensor->node)
     OL_TRY(deliver_leaf(error, tensor, first));

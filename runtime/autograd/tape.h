@@ -16,9 +16,10 @@ ol_status ol_apply(ol_error *error, const ol_op *op, ol_call *call);
 bool ol_recording(void);
 void ol_set_recording(bool on);
 
-/* Computes the gradients of tensor with respect to all leaves and adds them to their grad. seed is
- * the gradient of tensor itself, of its shape and dtype; NULL for ones where tensor has one
- * element. Saved tensors are freed on the way unless retain. On failure no leaf has changed. */
+/* Computes the gradients of tensor with respect to all leaves and adds them to their grad, or hands
+ * them to their takers. seed is the gradient of tensor itself, of its shape and dtype; NULL for
+ * ones where tensor has one element. Saved tensors are freed on the way unless retain. On failure
+ * no leaf has changed; what takers have taken stays with them. */
 ol_status ol_backward(ol_error *error, ol_tensor *tensor, ol_tensor *seed, bool retain);
 
 /* Makes a leaf want a gradient or not. Fails for a tensor that is not a leaf, or does not compute
@@ -59,6 +60,27 @@ ol_status ol_set_hook(ol_error *error, ol_tensor *tensor, ol_hook *hook);
 
 /* The hook of a tensor, or NULL; borrowed. */
 ol_hook *ol_hook_of(const ol_tensor *tensor);
+
+/* What takes the gradients of leaves, each as soon as all its contributions are there: they never
+ * become the leaf's grad, and their memory is freed while backward runs. It may write the leaf
+ * then: all that was computed from it and not detached has been passed. */
+typedef struct ol_taker {
+  ol_object object;
+  uint64_t visit; /* the walk that has begun and not ended, the innermost; else 0; its own to set */
+  /* Before anything is computed: gradients of the leaves with this visit are awaited. */
+  ol_status (*begin)(struct ol_taker *self, ol_error *error, uint64_t visit);
+  /* A gradient is complete. It may be of any strides, and others may see its memory. */
+  ol_status (*take)(struct ol_taker *self, ol_error *error, ol_tensor *leaf, ol_tensor *gradient);
+  /* The walk is over, or has failed; also when `begin` did. */
+  void (*end)(struct ol_taker *self, uint64_t visit);
+} ol_taker;
+
+/* Gives a leaf's gradients to a taker from the next backward on; NULL: they are the leaf's again.
+ * Takes no reference: a taker takes itself away before it is destroyed. */
+static inline void ol_set_taker(ol_tensor *leaf, ol_taker *taker) {
+  leaf->taker = taker ? &taker->object : NULL;
+  leaf->seat = 0;
+}
 
 /* A differentiable function that is not an op of the registry: backward fills back->grad from
  * back->grad_out; back->arg, out and kept are NULL. It owns what it needs. */

@@ -50,6 +50,18 @@ static int norm(lua_State *L) {
   return 2;
 }
 
+/* taken(tensors): the place of the first whose gradients an optimizer takes during backward. */
+static int taken(lua_State *L) {
+  int64_t count;
+  ol_tensor **list = ol_check_tensors(L, 1, &count);
+  for (int64_t i = 0; i < count; i++)
+    if (list[i]->taker) {
+      lua_pushinteger(L, i + 1);
+      return 1;
+    }
+  return 0;
+}
+
 /* clip(tensors, norm, max_norm): scales gradients of this norm down to max_norm. */
 static int clip(lua_State *L) {
   int64_t count;
@@ -87,6 +99,7 @@ void ol_open_optim(lua_State *L) {
   static const luaL_Reg functions[] = { { "overlap", overlap },
                                         { "norm", norm },
                                         { "clip", clip },
+                                        { "taken", taken },
                                         { "operation_list", operation_list },
                                         { NULL, NULL } };
   luaL_newlib(L, functions);
@@ -95,4 +108,5 @@ void ol_open_optim(lua_State *L) {
   lua_setfield(L, -2, "operations");
   ol_open_group(L);
   ol_open_step(L);
+  ol_open_updater(L);
 }

@@ -3,9 +3,10 @@
 #ifndef OL_BIND_OPTIM_H
 #define OL_BIND_OPTIM_H
 
-#include <lua.h>
+#include <lauxlib.h>
 
 #include "optim/group.h"
+#include "optim/step.h"
 #include "rule/cache.h"
 
 /* Checks argument `arg`: a group, a cache of programs. */
@@ -18,12 +19,20 @@ void ol_push_group_states(lua_State *L, int group, int layout);
 /* The tensors of the list at `arg`, in a userdata that is pushed; *count of them. */
 ol_tensor **ol_check_tensors(lua_State *L, int arg, int64_t *count);
 
+/* The step of the transaction that runs: raises when there is none. The step may be exchanged for
+ * an empty one. */
+ol_step **ol_check_step(lua_State *L);
+
+/* Makes the metatable of a handle: userdata of one pointer, which `release` releases. */
+void ol_make_handle(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction release);
+
 /* Raises when called while a step is being taken. */
 void ol_refuse_in_step(lua_State *L, const char *what);
 
 /* Parts of the table on top of the stack; once for each Lua state. */
 void ol_open_group(lua_State *L);
 void ol_open_step(lua_State *L);
+void ol_open_updater(lua_State *L);
 
 /* Pushes the table optlua.core.optim. */
 void ol_open_optim(lua_State *L);

@@ -143,6 +143,17 @@ static int zero_grad(lua_State *L) {
   return 0;
 }
 
+/* group:present(): the name of a parameter whose gradient is present, or nothing. */
+static int present(lua_State *L) {
+  const ol_group *group = ol_check_group(L, 1);
+  for (int64_t i = 0; i < group->count; i++)
+    if (ol_member_is_present(&group->member[i])) {
+      lua_pushstring(L, group->member[i].name);
+      return 1;
+    }
+  return 0;
+}
+
 static void push_shape(lua_State *L, const ol_shape *shape) {
   lua_createtable(L, shape->ndim, 0);
   for (int d = 0; d < shape->ndim; d++) {
@@ -408,8 +419,8 @@ static int get_totals(lua_State *L) {
   return count;
 }
 
-static void make_metatable(lua_State *L, const char *name, const luaL_Reg *methods,
-                           lua_CFunction release) {
+void ol_make_handle(lua_State *L, const char *name, const luaL_Reg *methods,
+                    lua_CFunction release) {
   luaL_newmetatable(L, name);
   lua_pushcfunction(L, release);
   lua_setfield(L, -2, "__gc");
@@ -425,23 +436,18 @@ void ol_open_group(lua_State *L) {
   static const luaL_Reg functions[] = { { "group", new_group },
                                         { "cache", new_cache },
                                         { NULL, NULL } };
-  static const luaL_Reg group_methods[] = { { "twin", twin_group },
-                                            { "exchange", exchange_groups },
-                                            { "zero_grad", zero_grad },
-                                            { "shapes", shapes },
-                                            { "layouts", set_layouts },
-                                            { "state", read_state },
-                                            { "restore", restore },
-                                            { "bytes", state_bytes },
-                                            { "totals", get_totals },
-                                            { "set_totals", set_totals },
-                                            { "set_max_norm", set_max_norm },
-                                            { "set_seed", set_seed },
-                                            { "put", put },
-                                            { "version", version },
-                                            { NULL, NULL } };
+  static const luaL_Reg group_methods[] = {
+    { "twin", twin_group },       { "exchange", exchange_groups },
+    { "zero_grad", zero_grad },   { "present", present },
+    { "shapes", shapes },         { "layouts", set_layouts },
+    { "state", read_state },      { "restore", restore },
+    { "bytes", state_bytes },     { "totals", get_totals },
+    { "set_totals", set_totals }, { "set_max_norm", set_max_norm },
+    { "set_seed", set_seed },     { "put", put },
+    { "version", version },       { NULL, NULL }
+  };
   static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
-  make_metatable(L, GROUP, group_methods, release_group);
-  make_metatable(L, CACHE, cache_methods, release_cache);
+  ol_make_handle(L, GROUP, group_methods, release_group);
+  ol_make_handle(L, CACHE, cache_methods, release_cache);
   luaL_setfuncs(L, functions, 0);
 }

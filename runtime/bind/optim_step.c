@@ -42,6 +42,14 @@ void ol_refuse_in_step(lua_State *L, const char *what) {
   lua_pop(L, 1);
 }
 
+ol_step **ol_check_step(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
+  engine *e = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  if (!e->active) luaL_error(L, "there is no transaction");
+  return &e->step;
+}
+
 static void end_transaction(engine *e) {
   e->active = e->tracer->running = false;
   ol_step_abort(e->step);
@@ -95,6 +103,19 @@ static int collect(lua_State *L) {
   int64_t count;
   engine *e = active(L);
   ol_check(L, ol_step_collect(&error, e->step, ol_check_group(L, 1), &count), &error);
+  lua_pushinteger(L, count);
+  return 1;
+}
+
+/* collect_awaited(group, visit): how many of its parameters the walk of a backward will bring a
+ * gradient. */
+static int collect_awaited(lua_State *L) {
+  ol_error error;
+  int64_t count;
+  engine *e = active(L);
+  uint64_t visit = (uint64_t)luaL_checkinteger(L, 2);
+  ol_check(L, ol_step_collect_awaited(&error, e->step, ol_check_group(L, 1), visit, &count),
+           &error);
   lua_pushinteger(L, count);
   return 1;
 }
@@ -287,9 +308,16 @@ static void make_engine(lua_State *L) {
 
 void ol_open_step(lua_State *L) {
   static const luaL_Reg functions[] = {
-    { "transact", transact }, { "collect", collect }, { "collect_updated", collect_updated },
-    { "trace", trace },       { "prepare", prepare }, { "commit", commit },
-    { "program", program },   { "nature", nature },   { NULL, NULL },
+    { "transact", transact },
+    { "collect", collect },
+    { "collect_awaited", collect_awaited },
+    { "collect_updated", collect_updated },
+    { "trace", trace },
+    { "prepare", prepare },
+    { "commit", commit },
+    { "program", program },
+    { "nature", nature },
+    { NULL, NULL },
   };
   make_engine(L);
   luaL_setfuncs(L, functions, 1);

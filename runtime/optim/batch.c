@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "optim/arrival.h"
 #include "optim/list.h"
 
 static ol_entry *entry_at(const ol_step *step, int64_t i) {
@@ -33,7 +34,31 @@ static void sort(ol_step *step, int64_t begin, int64_t end) {
     }
 }
 
-static ol_status collect(ol_error *error, ol_step *step, ol_group *group, bool updates,
+/* Which members are collected. */
+typedef enum who { PRESENT, AWAITED, UPDATED } who;
+
+static ol_status check_awaited(ol_error *error, const ol_member *m) {
+  if (m->param->seat == OL_SEAT_UPDATED)
+    return ol_fail(error, OL_STATE,
+                   "in_backward: parameter '%s' was updated by a backward before; call the "
+                   "optimizer's step() after each backward",
+                   m->name);
+  if (m->param->has_grad)
+    return ol_fail(
+        error, OL_STATE,
+        "in_backward: parameter '%s' has a gradient already, to which none can be added; "
+        "call zero_grad() before backward",
+        m->name);
+  return OL_OK;
+}
+
+static bool takes_part(const ol_member *m, who which, uint64_t visit) {
+  if (which == PRESENT) return ol_member_is_present(m);
+  if (which == UPDATED) return m->steps > 0;
+  return m->param->visit == visit && m->param->requires_grad;
+}
+
+static ol_status collect(ol_error *error, ol_step *step, ol_group *group, who which, uint64_t visit,
                          int64_t *count) {
   if (step->next < step->entries.count)
     return ol_fail(error, OL_STATE, "a group is collected before another one was traced");
@@ -48,22 +73,28 @@ static ol_status collect(ol_error *error, ol_step *step, ol_group *group, bool u
       __builtin_prefetch(&m[OL_AHEAD].param->has_grad);
       __builtin_prefetch(m[OL_AHEAD].slot);
     }
-    if (updates ? !ol_member_is_present(m) : m->steps == 0) continue;
+    if (!takes_part(m, which, visit)) continue;
+    if (which == AWAITED) OL_TRY(check_awaited(error, m));
     *entry_at(step, step->entries.count++) = (ol_entry){ .member = m, .made = m->made };
   }
   sort(step, begin, step->entries.count);
   step->group = group;
-  step->updates = updates;
+  step->updates = which != UPDATED;
   *count = step->entries.count - begin;
   return OL_OK;
 }
 
 ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
-  return collect(error, step, group, true, count);
+  return collect(error, step, group, PRESENT, 0, count);
+}
+
+ol_status ol_step_collect_awaited(ol_error *error, ol_step *step, ol_group *group, uint64_t visit,
+                                  int64_t *count) {
+  return collect(error, step, group, AWAITED, visit, count);
 }
 
 ol_status ol_step_collect_updated(ol_error *error, ol_step *step, ol_group *group, int64_t *count) {
-  return collect(error, step, group, false, count);
+  return collect(error, step, group, UPDATED, 0, count);
 }
 
 ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol_member **out) {

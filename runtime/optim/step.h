@@ -72,6 +72,12 @@ void ol_step_free(ol_step *step);
  * all have a batch before the next group is added. */
 ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count);
 
+/* The same for the members whose gradients the walk of a backward with this number awaits (see
+ * arrival.h). Fails, naming it, for one that was updated by an earlier walk since ol_arrival_count,
+ * or has a gradient already. */
+ol_status ol_step_collect_awaited(ol_error *error, ol_step *step, ol_group *group, uint64_t visit,
+                                  int64_t *count);
+
 /* The same for a rule that changes the form of parameters and is no update: adds the members that
  * were updated at least once. Gradients are not read, and nothing is counted. */
 ol_status ol_step_collect_updated(ol_error *error, ol_step *step, ol_group *group, int64_t *count);

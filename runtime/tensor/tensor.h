@@ -29,6 +29,8 @@ struct ol_tensor {
   int64_t awaited;    /* of a leaf, during backward: contributions that are still to come */
   uint64_t visit;     /* of a leaf, during backward: the number of the walk; else 0 */
   ol_object *hook;    /* of a leaf: an ol_hook */
+  ol_object *taker;   /* of a leaf: an ol_taker, which has its gradients; borrowed */
+  int64_t seat;       /* of a leaf with a taker: what that notes of it; 0 at first */
 };
 
 /* Makes a contiguous tensor; its elements are not initialised. */

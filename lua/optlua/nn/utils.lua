@@ -40,6 +40,9 @@ local read_clip_value = signature.reader("clip_grad_value_",
 function utils.clip_grad_value_(parameters, clip_value)
   clip_value = read_clip_value(clip_value)
   local tensors = tensors_of("clip_grad_value_", parameters)
+  if require("optlua.core").hidden.optim.taken(tensors) then
+    blame "clip_grad_value_: a parameter is updated in backward (in_backward), and its gradient is gone"
+  end
   optlua.no_grad(function()
     for _, tensor in ipairs(tensors) do
       if tensor.grad then tensor.grad:clamp_(-clip_value, clip_value) end

@@ -36,6 +36,10 @@ local function clip_grad_norm_(parameters, max_norm, opts)
   problems[#problems + 1] = problem
   if #problems > 0 then blame("clip_grad_norm_: " .. problems[1]) end
   local tensors, names = read(parameters)
+  local taken = core.taken(tensors)
+  if taken then
+    blame(("clip_grad_norm_: parameter '%s' is updated in backward (in_backward), and its gradient is gone"):format(names[taken]))
+  end
   local norm, culprit = core.norm(tensors, checked.norm_type == math.huge)
   if culprit then
     blame(("clip_grad_norm_: the gradient of parameter '%s' is not finite; nothing was changed"):format(names[culprit]))

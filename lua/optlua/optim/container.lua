@@ -3,6 +3,7 @@
 -- It is an optimizer: same methods, accepted wherever one is. `optimizers` holds one optimizer a class,
 -- and what wrappers built that is not of this library; `model_parts` the parts.
 local options = require "optlua.options"
+local backward = require "optlua.optim.backward"
 local blame = require "optlua.blame"
 local classes = require "optlua.optim.classes"
 local clipping = require "optlua.optim.clipping"
@@ -36,6 +37,7 @@ local settings = {
   state_rounding = storage.settings.state_rounding,
   track_updates = { default = false, doc = "whether stats() has the ratio of updates to weights" },
   zero = { default = false, doc = "whether gradients are absent after a step, as after zero_grad" },
+  in_backward = { default = false, doc = "whether backward updates each parameter as soon as its gradient is complete" },
 }
 for name, option in pairs(clipping.settings) do settings[name] = option end
 Container.settings = settings
@@ -185,11 +187,14 @@ end
 
 local function finish(self, plans, problems)
   check_members(self, plans, problems)
+  backward.check(self, plans, problems)
   check_states(self, plans, problems)
   self:_check(plans, problems)
   complete(self, plans)
-  add_optimizers(self, self:_adopt(plans))
+  local groups = self:_adopt(plans)
+  add_optimizers(self, groups)
   add_members(self, plans)
+  if self._options.in_backward then backward.attach(self, groups) end
   return self
 end
 
@@ -301,6 +306,16 @@ end
 ---   state_rounding: "nearest", "stochastic", or a table of such by state, for bfloat16 and codes; default:
 ---    stochastic for states declared positive, which would cease to decay, and nearest for the others
 ---   track_updates: stats() then has the ratio of the norm of the update to that of the weights
+---   in_backward: true to update each parameter during backward, as soon as its gradient is complete, and free the gradient
+---    then: memory for the gradients of one layer, not of all. The bits are those of an ordinary update
+---
+--- With in_backward, loss:backward() makes the update, and optimizer:step() ends it: it counts it, the clock of schedules goes
+--- on, and hooks after a step run. It must be called, after one backward, or several that share no parameter: a second update of a
+--- parameter before it is an error. Gradients are absent afterwards (parameter.grad is nil); a hook of a parameter sees, and may
+--- replace, its gradient. An error of a schedule or a rule is raised by backward before anything has changed; one that comes
+--- later (a hook, nonfinite = "error", lack of memory) leaves the parameter whose turn it is as it was, with all that would have come
+--- after it, and what came before stays updated. Refused, as they need all gradients at once: max_norm, nonfinite = "skip",
+--- track_updates, rules with `after` or group_add, several batches for one update, closures, hooks before a step.
 ---
 --- Gradients are changed as they are read, in the pass of the update, and never written. In this order: they are divided by
 --- grad_scale, must be finite (where a norm or nonfinite asks for it), and are clipped by the norm of the group, by the norm of

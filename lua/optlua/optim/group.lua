@@ -107,6 +107,7 @@ function Group.left_behind(name, optimizer)
     if set[option] then lost = "the option " .. option end
   end
   if set.nonfinite and set.nonfinite ~= "off" then lost = "the option nonfinite" end
+  if set.in_backward then lost = "the option in_backward" end
   if #optimizer._before + #optimizer._after > 0 then lost = "hooks" end
   return lost and ("%s: what build returned has %s; that belongs to the container around it"):format(name, lost)
 end
@@ -433,19 +434,24 @@ local function note_restless(class)
     .. "their order change; only its numbers should\n"):format(class.name))
 end
 
---- Runs the rule on symbols for the parameters that have a gradient; false when there is none.
----@return boolean present
-function Group:trace()
-  local class, values = self.class, self.values
-  self.present = collect(self.handle) > 0
-  if not self.present then return false end
-  if self.has_numbers then
-    for name, value in next, self.numbers do self.staged[name] = value end
-  end
+-- The numbers of the group at the start of an update.
+local function stage_numbers(self)
+  local class = self.class
+  for name, value in next, self.numbers do self.staged[name] = value end
   if class.before then
-    values.step = self.updates + 1
+    self.values.step = self.updates + 1
     class.before(self.writable, self.h)
   end
+end
+
+--- Runs the rule on symbols for the parameters that have a gradient, or await one; false when there is none.
+---@param visit? integer the walk of a backward that will bring the gradients
+---@return boolean present
+function Group:trace(visit)
+  local class, values = self.class, self.values
+  self.present = (visit and core.collect_awaited(self.handle, visit) or collect(self.handle)) > 0
+  if not self.present then return false end
+  if self.has_numbers and not self.begun then stage_numbers(self) end
   local restless = trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
   if restless and not class.noted then note_restless(class) end
   return true

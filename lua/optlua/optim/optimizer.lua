@@ -1,6 +1,7 @@
 --- optimizer: what every optimizer can do: a step, groups, states, printing.
 local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
+local backward = require "optlua.optim.backward"
 local blame = require "optlua.blame"
 local clipping = require "optlua.optim.clipping"
 local forms = require "optlua.optim.forms"
@@ -377,6 +378,10 @@ end
 function Optimizer:step(closure)
   if self._swapped then forms.refuse(self, "step") end
   hooks.refuse(self, "step")
+  if self._updater then
+    backward.step(self, closure)
+    return hooks.run(self, self._after)
+  end
   local loss = closure and closure()
   hooks.run(self, self._before)
   if #self._members > 0 then step_with_members(self) else transaction.step(self) end
@@ -388,7 +393,13 @@ end
 --- in it is raised by the step, which then does nothing.
 ---@param fn fun(optimizer: optlua.optim.Optimizer)
 ---@return optlua.optim.Hook # its method `remove` takes it away
-function Optimizer:register_step_pre_hook(fn) return hooks.add(self._name .. ": register_step_pre_hook", self._before, fn) end
+function Optimizer:register_step_pre_hook(fn)
+  if self._updater then
+    blame(self._name .. ": register_step_pre_hook: with in_backward no gradient is there at the step; a hook of a parameter "
+      .. "sees its own: parameter:register_hook(fn)")
+  end
+  return hooks.add(self._name .. ": register_step_pre_hook", self._before, fn)
+end
 
 --- Calls a function with the optimizer after each step.
 ---@param fn fun(optimizer: optlua.optim.Optimizer)
@@ -451,8 +462,9 @@ function Optimizer:swap_swa() forms.swap(self, "swa") end
 ---@return any ... what it returns
 function Optimizer:with_swa(fn, ...) return forms.averaged(self, "swa", fn, ...) end
 
--- The norm of the gradients that are present, as the next step would measure it.
+-- The norm of the gradients that are present, as the next step would measure it; nil where backward uses them up.
 local function present_norm(self, tensors)
+  if self._updater then return nil end
   return (core.norm(tensors, self._clip.infinity)) / (self._clip.grad_scale or 1)
 end
 
@@ -469,10 +481,10 @@ end
 
 --- What happened: `updates`, the number of committed steps; `skipped`, that of steps that were not made because
 --- of gradients that are not finite; `grad_norm`, the norm of all gradients, divided by grad_scale, before clipping (of the last step
---- where it was measured there, else of the gradients that are present); `state_bytes`; and by name in
+--- where it was measured there, else of the gradients that are present; none with in_backward); `state_bytes`; and by name in
 --- `groups` the same of each group: `updates`, `grad_norm` (of the gradients that are present), `state_bytes`, `lr`,
 --- and with the container's option track_updates `update_ratio`, the norm of the last update over that of the weights.
----@return { updates: integer, skipped: integer, grad_norm: number, state_bytes: integer, groups: table<string, table> }
+---@return { updates: integer, skipped: integer, grad_norm: number?, state_bytes: integer, groups: table<string, table> }
 function Optimizer:stats()
   local norm, tensors, bytes, groups = self._norm, {}, 0, {}
   for _, group in ipairs(self._groups) do
@@ -503,6 +515,7 @@ function Optimizer:preview(opts) return overview.preview(self, opts) end
 ---@return table<string, any>
 function Optimizer:state_dict()
   forms.refuse(self, "state_dict")
+  backward.refuse_open(self, "state_dict")
   return statedict.save(self)
 end
 

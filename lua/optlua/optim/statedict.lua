@@ -12,6 +12,7 @@
 --   updates                    committed steps: the clock of schedules
 --   member.<name>              what an optimizer saves that a wrapper built and that is not of this library
 local optlua = require "optlua"
+local backward = require "optlua.optim.backward"
 local blame = require "optlua.blame"
 local clipping = require "optlua.optim.clipping"
 local hyper = require "optlua.optim.hyper"
@@ -302,6 +303,7 @@ end
 ---@return fun() commit to be called when nothing differs
 function statedict.prepare(self, state)
   if type(state) ~= "table" then blame(("%s: a state is a table, not a %s"):format(self._name, type(state))) end
+  backward.refuse_running(self, "load_state_dict")
   local reader = setmetatable({ state = state, seen = {}, missing = {}, other_classes = {}, problems = {}, converted = {} }, Reader)
   local updates, plans, members = read_all(self, reader)
   local whole = read_whole(reader, self._whole)
@@ -317,6 +319,7 @@ function statedict.prepare(self, state)
     note_converted(self, reader)
     self._clock.updates = updates
     if self._whole then self._whole:load(whole, updates) end
+    backward.drop(self)
     for _, group in ipairs(self._groups) do group:wake() end
   end
 end

@@ -10,7 +10,10 @@ local transact, prepare_step, commit_step = core.transact, core.prepare, core.co
 local stage, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
 local commit_group, settle, conclude = Group.commit, Group.settle, Group.conclude
 
-local function trace(self)
+--- Evaluates schedules and runs rules on symbols; false where no gradient is present, or awaited.
+---@param self table
+---@param visit? integer
+local function trace(self, visit)
   local groups, updates, any = self._groups, self._clock.updates, false
   if self._whole then self._whole:move(updates) end
   for i = 1, #groups do
@@ -20,7 +23,7 @@ local function trace(self)
         :format(group.label), 0)
     end
     stage(group, updates)
-    any = trace_group(group) or any
+    any = trace_group(group, visit) or any
   end
   return any
 end
@@ -41,9 +44,11 @@ local function zero_grad(groups)
   for i = 1, #groups do groups[i].handle:zero_grad() end
 end
 
-local function commit(self, norm)
+--- Notes what an update that was made has used, and counts it. Cannot fail.
+---@param self table
+---@param norm? number
+local function note(self, norm)
   local groups = self._groups
-  commit_step()
   for i = 1, #groups do
     commit_group(groups[i])
     if groups[i].has_numbers then settle(groups[i]) end
@@ -65,7 +70,8 @@ local function take(self)
     self._skipped, self._problem = self._skipped + 1, problem
     return zero_grad(groups)
   end
-  commit(self, norm)
+  commit_step()
+  note(self, norm)
   for i = 1, #groups do
     if groups[i].has_numbers then conclude(groups[i]) end
   end
@@ -92,4 +98,4 @@ local function run(self, name) transact(run_form, self, name) end
 ---@param self { _groups: optlua.optim.Group[], _clock: { updates: integer }, _clip: table }
 local function step(self) transact(take, self) end
 
-return { step = step, run = run }
+return { step = step, run = run, trace = trace, note = note }

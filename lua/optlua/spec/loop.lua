@@ -31,13 +31,15 @@ local function zero_grad(state)
   for _, optimizer in pairs(state.optimizers) do optimizer:zero_grad() end
 end
 
--- The first parameter that is not finite, or whose gradient of this loss is not, in words. Leaves no gradients.
+-- The first parameter that is not finite, or whose gradient of this loss is not, in words. Leaves no gradients. Where backward would
+-- update, gradients are not looked at.
 local function blame_parameter(state, loss)
   for name, tensor in state.model:named_parameters() do
     if not all_finite(tensor) then return (": parameter '%s' is not finite"):format(name) end
   end
   if state.manual then return "" end -- its gradients have been there
   local found = ""
+  if state.optimizers._updater then return ": the parameters are finite" end
   state.optimizers:zero_grad()
   if loss.requires_grad then loss:backward() end
   for name, tensor in state.model:named_parameters() do

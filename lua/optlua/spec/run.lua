@@ -61,6 +61,21 @@ local function join_nonfinite(cfg)
   return found.rollback and "rollback" or found.skip and "skip" or count > 0 and found.off == count and "off" or "error"
 end
 
+-- What the loop does to gradients between backward and the update, an optimizer that updates in backward cannot keep.
+local function check_backward(state)
+  local list = state.manual and state.optimizers or { state.optimizers }
+  for _, optimizer in pairs(list) do
+    if rawget(optimizer, "_updater") then
+      if state.accumulate > 1 and not state.manual then
+        blame(("in_backward: not with accumulate = %d: the first of the batches would make the update already"):format(state.accumulate))
+      end
+      if state.nonfinite == "rollback" then
+        blame "in_backward: not with nonfinite = \"rollback\": an update of which a part has been made cannot be skipped"
+      end
+    end
+  end
+end
+
 -- What happens when a loss or a gradient is not finite: the config says, or the optimizer that the script built.
 local function choose_nonfinite(state)
   if state.manual then
@@ -107,6 +122,7 @@ local function build_optimizers(state)
     blame "the model makes several optimizers; the spec needs a train_step that makes the updates"
   end
   choose_nonfinite(state)
+  check_backward(state)
 end
 
 --- Builds everything that a run needs.

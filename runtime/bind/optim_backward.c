@@ -1,0 +1,239 @@
+/* optim_backward: an optimizer that updates its parameters while backward runs: what takes their
+ * gradients (autograd/) for the steps of optim/.
+ *
+ *   updater(begin, measure)  begin(visit) is called when a backward reaches parameters; measure:
+ *                            gradients that are not finite fail
+ *   updater:add(group)       its parameters' gradients come here from now on
+ *   updater:open(visit, grad_scale)
+ *                            within a transaction of begin: all rules were traced; the step, taken
+ *                            out of the transaction, awaits the gradients
+ *   updater:is_running()     whether a backward runs
+ *   updater:close()          ends an update: how many parameters of each group were part of it
+ */
+#include <lauxlib.h>
+#include <math.h>
+
+#include "autograd/tape.h"
+#include "base/memory.h"
+#include "bind/error.h"
+#include "bind/grad.h"
+#include "bind/optim.h"
+#include "optim/arrival.h"
+
+#define UPDATER "optlua.updater"
+
+static const char updaters = 'u'; /* its address is the key of a weak table: userdata by updater */
+
+/* A step that awaits the gradients of a walk; a backward inside another has its own. */
+typedef struct frame {
+  uint64_t visit;
+  ol_step *step;
+  struct frame *outer;
+} frame;
+
+typedef struct updater {
+  ol_taker base;
+  frame *top;
+  ol_step *one; /* updates one parameter after the other */
+  ol_step_options options;
+  ol_group **group; /* one reference each */
+  int64_t count;
+} updater;
+
+static void pop_frame(updater *self) {
+  frame *top = self->top;
+  self->top = top->outer;
+  self->base.visit = self->top ? self->top->visit : 0;
+  ol_step_free(top->step);
+  ol_free(top);
+}
+
+/* Gives the parameters their gradients back. */
+static void let_go(updater *self) {
+  for (int64_t g = 0; g < self->count; g++)
+    for (int64_t i = 0; i < self->group[g]->count; i++) {
+      ol_tensor *param = self->group[g]->member[i].param;
+      if (param->taker == &self->base.object) ol_set_taker(param, NULL);
+    }
+}
+
+static void destroy(ol_object *object) {
+  updater *self = (updater *)object;
+  let_go(self);
+  while (self->top) pop_frame(self);
+  for (int64_t g = 0; g < self->count; g++) ol_release(self->group[g]);
+  ol_free(self->group);
+  ol_step_free(self->one);
+  ol_free(self);
+}
+
+/* During backward. */
+
+typedef struct beginning {
+  updater *self;
+  uint64_t visit;
+} beginning;
+
+static int call_begin(lua_State *L) {
+  const beginning *b = lua_touserdata(L, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &updaters);
+  lua_rawgetp(L, -1, b->self);
+  lua_getiuservalue(L, -1, 1);
+  lua_pushinteger(L, (lua_Integer)b->visit);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+static ol_status begin(ol_taker *taker, ol_error *error, uint64_t visit) {
+  beginning b = { (updater *)taker, visit };
+  return ol_protect(error, call_begin, &b);
+}
+
+static ol_status take(ol_taker *taker, ol_error *error, ol_tensor *leaf, ol_tensor *gradient) {
+  updater *self = (updater *)taker;
+  return ol_arrival_take(error, self->top->step, self->one, leaf, gradient, &self->options);
+}
+
+static void end(ol_taker *taker, uint64_t visit) {
+  updater *self = (updater *)taker;
+  if (self->top && self->top->visit == visit) pop_frame(self);
+}
+
+/* From Lua. */
+
+static updater *check_updater(lua_State *L) { return *(updater **)luaL_checkudata(L, 1, UPDATER); }
+
+static int release_updater(lua_State *L) {
+  updater **handle = lua_touserdata(L, 1);
+  if (!*handle) return 0;
+  let_go(*handle); /* a backward that runs may keep it */
+  ol_release(&(*handle)->base);
+  *handle = NULL;
+  return 0;
+}
+
+static ol_status make(ol_error *error, bool measure, updater **out) {
+  updater *self;
+  OL_TRY(OL_ALLOC(error, sizeof *self, "an optimizer", &self));
+  *self = (updater){ .options = { .measure = measure, .max_norm = HUGE_VAL, .unscale = 1 } };
+  ol_object_init(&self->base.object, destroy);
+  self->base.begin = begin;
+  self->base.take = take;
+  self->base.end = end;
+  ol_status status = ol_step_new(error, &self->one);
+  if (status == OL_OK)
+    *out = self;
+  else
+    ol_release(&self->base);
+  return status;
+}
+
+static int new_updater(lua_State *L) {
+  ol_error error;
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  updater **handle = lua_newuserdatauv(L, sizeof *handle, 1);
+  *handle = NULL;
+  luaL_setmetatable(L, UPDATER);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  ol_check(L, make(&error, lua_toboolean(L, 2), handle), &error);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &updaters);
+  lua_pushvalue(L, -2);
+  lua_rawsetp(L, -2, *handle);
+  lua_pop(L, 1);
+  return 1;
+}
+
+static void check_free(lua_State *L, const ol_group *group) {
+  for (int64_t i = 0; i < group->count; i++)
+    if (group->member[i].param->taker)
+      ol_throw(L, "in_backward: parameter '%s' is updated in backward by another optimizer",
+               group->member[i].name);
+}
+
+/* Takes the gradients of a member; memory that is kept for the next one is freed. */
+static void take_member(updater *self, ol_member *m) {
+  ol_set_taker(m->param, &self->base);
+  ol_release(m->seen);
+  m->seen = NULL;
+  if (m->param->has_grad) return;
+  ol_release(m->param->grad);
+  m->param->grad = NULL;
+}
+
+static int add_group(lua_State *L) {
+  ol_error error;
+  ol_group **grown;
+  updater *self = check_updater(L);
+  ol_group *group = ol_check_group(L, 2);
+  check_free(L, group);
+  size_t size = (size_t)(self->count + 1) * sizeof *grown;
+  ol_check(L, OL_ALLOC(&error, size, "an optimizer", &grown), &error);
+  for (int64_t g = 0; g < self->count; g++) grown[g] = self->group[g];
+  ol_free(self->group);
+  self->group = grown;
+  grown[self->count++] = ol_retain(group);
+  for (int64_t i = 0; i < group->count; i++) take_member(self, &group->member[i]);
+  return 0;
+}
+
+/* What may fail of open. */
+static ol_status open_step(ol_error *error, updater *self, ol_step **step) {
+  frame *top;
+  ol_step *empty;
+  OL_TRY(ol_arrival_open(error, *step));
+  OL_TRY(OL_ALLOC(error, sizeof *top, "an optimizer", &top));
+  ol_status status = ol_step_new(error, &empty);
+  if (status != OL_OK) {
+    ol_free(top);
+    return status;
+  }
+  *top = (frame){ .step = *step, .outer = self->top };
+  *step = empty;
+  self->top = top;
+  return OL_OK;
+}
+
+static int open_updater(lua_State *L) {
+  ol_error error;
+  updater *self = check_updater(L);
+  ol_step **step = ol_check_step(L);
+  uint64_t visit = (uint64_t)luaL_checkinteger(L, 2);
+  self->options.unscale = 1 / luaL_checknumber(L, 3);
+  ol_check(L, open_step(&error, self, step), &error);
+  self->base.visit = self->top->visit = visit;
+  return 0;
+}
+
+static int is_running(lua_State *L) {
+  lua_pushboolean(L, check_updater(L)->top != NULL);
+  return 1;
+}
+
+static int close_updater(lua_State *L) {
+  updater *self = check_updater(L);
+  luaL_checkstack(L, (int)self->count, "groups");
+  for (int64_t g = 0; g < self->count; g++) lua_pushinteger(L, ol_arrival_count(self->group[g]));
+  return (int)self->count;
+}
+
+static void make_table(lua_State *L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &updaters);
+}
+
+void ol_open_updater(lua_State *L) {
+  static const luaL_Reg methods[] = { { "add", add_group },
+                                      { "open", open_updater },
+                                      { "is_running", is_running },
+                                      { "close", close_updater },
+                                      { NULL, NULL } };
+  static const luaL_Reg functions[] = { { "updater", new_updater }, { NULL, NULL } };
+  make_table(L);
+  ol_make_handle(L, UPDATER, methods, release_updater);
+  luaL_setfuncs(L, functions, 0);
+}
