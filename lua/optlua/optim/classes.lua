@@ -5,6 +5,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local match = require "optlua.optim.match"
 local registry = require "optlua.registry"
+local transforms = require "optlua.optim.transforms"
 local wrapper = require "optlua.optim.wrapper"
 
 local classes = {}
@@ -94,8 +95,8 @@ local function unknown(name)
   return ("%s; %s"):format(options.unknown("optimizer", name, known:names()), other)
 end
 
---- The class that is meant by a class or a wrapper, by a registered name (also as "torch.optim.NAME"), or by
---- the name of a module that returns one.
+--- The class that is meant by a class or a wrapper, by a registered name (also as "torch.optim.NAME"), by that of a transform
+--- around one ("Lookahead(AdamW)"), or by the name of a module that returns one.
 ---@param what any
 ---@return optlua.optim.Class|optlua.optim.Wrapper|nil class
 ---@return string? problem
@@ -106,6 +107,8 @@ function classes.resolve(what)
   local class = known:lookup(what:match "^torch%.optim%.(.*)$" or what)
   if class then return class end
   local problem
+  class, problem = transforms.resolve(what, classes.resolve)
+  if class or problem then return class, problem end
   class, problem = from_module(what)
   return class, not class and (problem or unknown(what)) or nil
 end

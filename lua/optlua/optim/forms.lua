@@ -163,7 +163,11 @@ end
 ---@return boolean
 function forms.are_new(self)
   local kind = forms.average(self)
-  return kind == "swa" or not kind and forms.mode(self) == "train"
+  if not kind then return forms.mode(self) == "train" end
+  for _, group in ipairs(kind == "swa" and self._groups or {}) do
+    if group.class.hyper.swa_start and group.updates >= group.base.swa_start then return true end
+  end
+  return false
 end
 
 --- Calls a function while the model holds what is to be evaluated: averages, or the form for evaluation.
