@@ -198,6 +198,48 @@ describe("optim.check", function()
     assert.same({ "holds", "it is no update rule" }, { report.resumed.result, report.source.detail })
   end)
 
+  describe("of the source of rules", function()
+    local function line(class) return optim.check(class, { shapes = { { 4 } } }).source end
+
+    it("finds traps in every rule of a class, however it came to be there", function()
+      local function slow(p, g, s, h)
+        if not s.m then return p end
+        s.m = g
+        return p - h.lr * g
+      end
+      assert.matches("check_spec.lua:%d+: s.m is tested for truth", line(define(slow, { state = { m = 0 } })).detail)
+      local form = define(good, { train = function(p) return p end, eval = function(p, q)
+        return q.m and p or 1 * p
+      end, state = { m = 0 } })
+      assert.matches("q.m is tested for truth", line(form).detail)
+      local outer = optim.transform(define(good), { name = "Y", update = function(p, g, s, _, inner)
+        return inner(p, g) == p and p or inner(p, g) + 0 * s.y
+      end, state = { y = 0 } })
+      assert.matches("p is compared with ==", line(outer).detail)
+      local inner = optim.transform(define(slow, { state = { m = 0 } }), { name = "Z", update = function(p, g, _, _, inner) return inner(p, g) end })
+      assert.matches("s.m is tested", line(inner).detail)
+    end)
+
+    it("lets plain values choose, and what it cannot read alone", function()
+      local fine = define(function(p, g, s, h)
+        s.m = h.step == 1 and g or optim.lerp(s.m, g, 0.5)
+        local flat = p.ndim < 2 and g or s.m
+        if h.lr == 0 or p.shape[1] == 0 then return p end
+        return p - h.lr * flat
+      end, { state = { m = 0 } })
+      assert.same({ key = "source", title = "symbols are not compared in Lua", result = "holds" }, line(fine))
+      local text = [[return require("optlua").optim.define { name = "X", hyper = { lr = 0.1 }, state = { m = 0 },
+        update = function(p, g, s, h)
+          if s.m == 0 then return p end
+          s.m = g
+          return p - h.lr * g
+        end }]]
+      assert.matches('%[string "return require.*:3: s.m is compared', line(load(text)()).detail)
+      assert.equal("its source cannot be read", line(load(text, "=none")()).detail)
+      assert.equal("its source cannot be read", line(load(text, "@/nowhere/x.lua")()).detail)
+    end)
+  end)
+
   it("leaves random numbers and threads as they are", function()
     optlua.manual_seed(5)
     local random, threads = optlua.rand { 2 }:totable(), optlua.get_num_threads()
