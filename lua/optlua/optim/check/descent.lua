@@ -9,10 +9,9 @@ local RATES = { 1, 0.1, 0.01, 0.001, 0.0001 } -- times the default
 
 -- Both are functions of the elements of a parameter in a row, a half of them x and the others y; `start` are theirs.
 
--- Half of the sum of a (x - 1)², with a between 1/2 and 1.
+-- Half of the sum of a (x - 1)², with a between 1/2 and 1, of neighbours not alike.
 local function quadratic(row)
-  local n = row:numel()
-  local weight = 1 - optlua.arange(n) / (2 * n)
+  local weight = (optlua.arange(row:numel(), { dtype = "float32" }) * 1.3):sin() / 4 + 0.75
   return (weight * (row - 1):square()):sum() / 2
 end
 

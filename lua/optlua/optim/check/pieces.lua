@@ -17,12 +17,6 @@ local function elementwise(subject)
   return true
 end
 
-local function count_of(shape)
-  local count = 1
-  for _, size in ipairs(shape) do count = count * size end
-  return count
-end
-
 --- A tensor in one piece and in two gives the same bits.
 function pieces.tensors(subject)
   local fits, why = elementwise(subject)
@@ -35,7 +29,7 @@ function pieces.tensors(subject)
       if subjects.accepts(subject.class, top) and subjects.accepts(subject.class, bottom) then
         local whole = trial.new(subject, { pieces = { { name = "p1", shape = shape, first = 0 } } })
         local cut = trial.new(subject, { pieces = { { name = "p1", shape = top, first = 0 },
-          { name = "p2", shape = bottom, first = count_of(shape) // rows } } })
+          { name = "p2", shape = bottom, first = subjects.count(shape) // rows } } })
         trial.same_elements(whole:run(UPDATES), cut:run(UPDATES), "whole and cut in two")
         return nil
       end

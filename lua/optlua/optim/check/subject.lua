@@ -15,6 +15,18 @@ local candidates = { { 4, 3 }, { 3, 5 }, { 6 }, { 2, 3, 2 }, { 2, 2, 3, 2 }, { 1
 ---@return boolean
 function subject.accepts(class, shape) return not class.refuses or class:refuses(optlua.zeros(shape), "p1") == nil end
 
+subject.count = require("optlua.shape").count
+
+--- A shape with more rows: of at least so many elements; nil of no dimension.
+---@param shape integer[]
+---@param least integer
+---@return integer[]?
+function subject.taller(shape, least)
+  if #shape == 0 then return nil end
+  local factor = (least + subject.count(shape) - 1) // subject.count(shape)
+  return { shape[1] * factor, table.unpack(shape, 2) }
+end
+
 -- The first shapes that a class accepts.
 local function choose_shapes(class, given)
   local shapes = {}
