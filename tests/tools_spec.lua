@@ -188,8 +188,8 @@ end
   it("tests what a script returns, one class or several", function()
     with_files({ ["down.lua"] = down, ["both.lua"] = both }, "optlua check down.lua; echo $?; optlua check both.lua; echo $?", function(result)
       assert.equal("", result.err)
-      assert.matches("^Down: 13 hold, %%d do not apply\n  falls on a quadratic +holds .*\nno traps found\n0\nDown: 13 hold", result.out)
-      assert.matches("\nUp: 11 hold, %%d do not apply, 2 FAIL\n  falls on a quadratic +FAILS +the loss went from .*\n1\n$", result.out)
+      assert.matches("^Down: 13 hold, %d do not apply\n  falls on a quadratic +holds .*\nno traps found\n0\nDown: 13 hold", result.out)
+      assert.matches("\nUp: 11 hold, %d do not apply, 2 FAIL\n  falls on a quadratic +FAILS +the loss went from .*\n1\n$", result.out)
     end)
   end)
 

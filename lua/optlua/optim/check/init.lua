@@ -85,7 +85,8 @@ end
 ---   nonfinite: with the container's option nonfinite = "error" a NaN raises, and then nothing has changed
 ---   forms: train() after eval() gives the parameters back
 ---   states: all that are declared are used; source: no == and no `if` on symbols in the rule's source
----   bfloat16 and the like: with such states it falls on the quadratic, does the same again, and is resumed
+---   bfloat16, 8bit, 8bit-all: with states stored so (the container's state_dtype) it falls on the quadratic, does the same again, and
+---    is resumed
 ---
 --- `optlua check FILE` does this in a shell, with all classes that a file returns or registers.
 ---@param class string|optlua.optim.Class|optlua.optim.Wrapper or its name
