@@ -57,6 +57,7 @@ PLAIN_SPECS := $(patsubst %,tests/%_spec.lua,install stock_lua faults) # stock L
 FAULTS := $(BUILD)/test/faults.so # loaded before libc, see tests/c/faults.c
 C_TESTS := $(patsubst tests/c/%.c,$(BUILD)/test/%,$(wildcard tests/c/*_test.c))
 RUN_TESTS = lua5.4 tests/run.lua --build=$(BUILD) $(if $(SANITIZE),--lua=$(PROGRAM))
+BENCH = LUA_CPATH='$(BUILD)/bench/?.so;;' OPTLUA='$(PROGRAM)' $(PROGRAM)
 ASAN = ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
   $(MAKE) BUILD=$(BUILD)/asan SANITIZE=address,undefined
 
@@ -70,7 +71,7 @@ ifneq ($(V),1)
 endif
 
 .PHONY: all help setup demo test test-long test-crash test-faults test-oom spec test-asan test-asan-quick lint layers format docs \
-  bench install uninstall clean FORCE
+  bench bench-optim bench-peers install uninstall clean FORCE
 
 all: $(LIBRARY) $(MODULE) $(PROGRAM) ## the interpreter, the loadable module, the static library
 
@@ -122,7 +123,13 @@ docs: all ## writes the reference from the registries and doc comments
 	$(PROGRAM) scripts/dev/docs.lua
 
 bench: all $(BUILD)/bench/floors.so ## measures ratios to floors of the same run
-	LUA_CPATH='$(BUILD)/bench/?.so;;' OPTLUA='$(PROGRAM)' $(PROGRAM) scripts/bench/run.lua
+	$(BENCH) scripts/bench/run.lua
+
+bench-optim: all $(BUILD)/bench/floors.so ## the same for every optimizer
+	$(BENCH) scripts/bench/optim.lua
+
+bench-peers: all $(BUILD)/bench/floors.so ## optimizers beside PyTorch's: PEER_PYTHON=a Python that has torch
+	$(BENCH) scripts/bench/peers.lua
 
 install: all ## PREFIX=/usr/local DESTDIR=
 	LIBS='$(MODE) $(LIBS)' scripts/dev/install.sh install '$(DESTDIR)$(PREFIX)' $(BUILD)
@@ -180,10 +187,10 @@ $(PROGRAM): $(MAIN) $(BIND) $(LIBRARY)
 	echo "  LINK  $@"
 	$(CC) $(MODE) $(LDFLAGS) $^ $(LIBS) $(LUA_LIBS) -ledit -o $@
 
-$(BUILD)/bench/floors.so: scripts/bench/floors.c
-	echo "  CC    $<"
+$(BUILD)/bench/floors.so: scripts/bench/floors.c scripts/bench/updates.c scripts/bench/updates.h
+	echo "  CC    $@"
 	mkdir -p $(@D)
-	$(COMPILE) $(LUA_CFLAGS) $(BLAS_CFLAGS) -shared $< $(BLAS_LIBS) -o $@
+	$(COMPILE) $(LUA_CFLAGS) $(BLAS_CFLAGS) -shared $(filter %.c,$^) $(BLAS_LIBS) -o $@
 
 $(BUILD)/test/%: tests/c/%.c tests/c/check.h $(LIBRARY)
 	echo "  CC    $<"

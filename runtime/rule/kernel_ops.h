@@ -20,6 +20,12 @@ TARGET static inline T NAME(size_of)(T v) {
 }
 TARGET static inline T NAME(smaller)(T l, T r) { return ((l != l) | (l <= r)) ? l : r; }
 TARGET static inline T NAME(larger)(T l, T r) { return ((l != l) | (l >= r)) ? l : r; }
+/* The larger of v and low, or high if that is smaller; gcc vectorises no nest of the two. */
+TARGET static inline T NAME(clamped)(T v, T low, T high) {
+  T raised = NAME(larger)(v, low);
+  bool above = !((raised != raised) | (raised <= high));
+  return above ? high : raised;
+}
 TARGET static inline T NAME(sign)(T v) { return v > 0 ? (T)1 : v < 0 ? (T)-1 : (T)0; }
 TARGET static inline T NAME(lerp)(T l, T r, T w) {
   T near_l = l + w * (r - l), near_r = r - (r - l) * ((T)1 - w);
@@ -65,7 +71,7 @@ OL_FORMS(FORM)
   X(GE, x[k] >= y[k] ? (T)1 : (T)0)                                                                \
   X(EQ, x[k] == y[k] ? (T)1 : (T)0)                                                                \
   X(NE, x[k] != y[k] ? (T)1 : (T)0)                                                                \
-  X(CLAMP, MIN(MAX(x[k], y[k]), z[k]))                                                             \
+  X(CLAMP, NAME(clamped)(x[k], y[k], z[k]))                                                        \
   X(LERP, LERP(x[k], y[k], z[k]))                                                                  \
   X(WHERE, x[k] != 0 ? y[k] : z[k])
 

@@ -2,84 +2,12 @@
  * same bytes, loops written by hand, the bare matrix products of a step, an empty C call. */
 #include <cblas.h>
 #include <lauxlib.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/parallel.h"
-#include "tensor/tensor.h"
+#include "updates.h"
 
 enum { CHUNK = 65536 };
-
-/* Four arrays of n floats: p, g, m, v. */
-typedef struct arrays {
-  float *p, *g, *m, *v;
-  lua_Integer n;
-} arrays;
-
-/* The elements of a contiguous tensor of float32, whose userdata begins with its address. */
-static float *elements(lua_State *L, int arg, lua_Integer *n) {
-  const ol_tensor *tensor = *(ol_tensor **)lua_touserdata(L, arg);
-  *n = tensor->numel;
-  return ol_tensor_data(tensor);
-}
-
-/* arrays(p, g, m, v): those of an optimizer, because where memory lies changes how fast it is. */
-static int new_arrays(lua_State *L) {
-  arrays *a = lua_newuserdatauv(L, sizeof *a, 4);
-  luaL_setmetatable(L, "floors.arrays");
-  float **array_of[] = { &a->p, &a->g, &a->m, &a->v };
-  for (int i = 0; i < 4; i++) {
-    *array_of[i] = elements(L, i + 1, &a->n);
-    lua_pushvalue(L, i + 1);
-    lua_setiuservalue(L, -2, i + 1);
-  }
-  return 1;
-}
-
-/* Reads p, g, m, v; writes p, m, v: 28 bytes an element, and almost no arithmetic. */
-OL_KERNEL static void copy_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
-  OL_APART
-  for (lua_Integer i = 0; i < n; i++) {
-    p[i] = p[i] + g[i];
-    m[i] = m[i] + 1;
-    v[i] = v[i] + 1;
-  }
-}
-
-/* AdamW, written by hand. */
-OL_KERNEL static void adamw_chunk(float *p, const float *g, float *m, float *v, lua_Integer n) {
-  const float b1 = 0.9f, b2 = 0.999f, decay = 1 - 1e-5f, rate = 1e-3f, root = 2, eps = 1e-8f;
-  OL_APART
-  for (lua_Integer i = 0; i < n; i++) {
-    float first = b1 * m[i] + (1 - b1) * g[i], second = b2 * v[i] + (1 - b2) * (g[i] * g[i]);
-    p[i] = p[i] * decay - rate * (first / (root * sqrtf(second) + eps));
-    m[i] = first;
-    v[i] = second;
-  }
-}
-
-typedef void chunk_fn(float *, const float *, float *, float *, lua_Integer);
-
-static void run(const arrays *a, chunk_fn *fn) {
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (a->n >= CHUNK)
-#endif
-  for (lua_Integer i = 0; i < a->n; i += CHUNK)
-    fn(a->p + i, a->g + i, a->m + i, a->v + i, a->n - i < CHUNK ? a->n - i : CHUNK);
-}
-
-/* copy(arrays, times), adamw(arrays, times) */
-static int copy(lua_State *L) {
-  const arrays *a = luaL_checkudata(L, 1, "floors.arrays");
-  for (lua_Integer k = luaL_checkinteger(L, 2); k > 0; k--) run(a, copy_chunk);
-  return 0;
-}
-
-static int adamw(lua_State *L) {
-  const arrays *a = luaL_checkudata(L, 1, "floors.arrays");
-  for (lua_Integer k = luaL_checkinteger(L, 2); k > 0; k--) run(a, adamw_chunk);
-  return 0;
-}
 
 /* step_products(times): the five products of a training step of 64-64-10 with batch 32, and
  * forward_products(times): the two of a forward pass with batch 1. */
@@ -110,19 +38,21 @@ static int forward_products(lua_State *L) {
   return 0;
 }
 
-/* multiply(size, times): square matrices. */
+/* multiply(m, n, k, times): (m,n) = (m,k) (k,n). */
 static int multiply(lua_State *L) {
   static float *block;
-  static int last;
-  int size = (int)luaL_checkinteger(L, 1);
-  if (size > last) {
+  static size_t last;
+  int m = (int)luaL_checkinteger(L, 1), n = (int)luaL_checkinteger(L, 2);
+  int k = (int)luaL_checkinteger(L, 3);
+  size_t a = (size_t)m * (size_t)k, b = (size_t)k * (size_t)n, c = (size_t)m * (size_t)n;
+  if (a + b + c > last) {
     free(block);
-    block = calloc(3 * (size_t)size * (size_t)size, sizeof *block);
-    last = block ? size : 0;
+    block = calloc(a + b + c, sizeof *block);
+    last = block ? a + b + c : 0;
     if (!block) return luaL_error(L, "floors: out of memory");
   }
-  float *a = block, *b = a + size * size, *c = b + size * size;
-  for (lua_Integer i = luaL_checkinteger(L, 2); i > 0; i--) gemm(0, 0, size, size, size, a, b, c);
+  for (lua_Integer i = luaL_checkinteger(L, 4); i > 0; i--)
+    gemm(0, 0, m, n, k, block, block + a, block + a + b);
   return 0;
 }
 
@@ -160,16 +90,15 @@ static int call(lua_State *L) {
 __attribute__((visibility("default"))) int luaopen_floors(lua_State *L);
 
 int luaopen_floors(lua_State *L) {
-  static const luaL_Reg functions[] = { { "arrays", new_arrays },
-                                        { "copy", copy },
-                                        { "adamw", adamw },
+  static const luaL_Reg functions[] = { { "arrays", bench_arrays },
+                                        { "copy", bench_copy },
+                                        { "fused", bench_fused },
                                         { "step_products", step_products },
                                         { "forward_products", forward_products },
                                         { "multiply", multiply },
                                         { "move", move },
                                         { "call", call },
                                         { NULL, NULL } };
-  luaL_newmetatable(L, "floors.arrays");
   luaL_newlib(L, functions);
   return 1;
 }

@@ -122,7 +122,7 @@ local function floor_of(kind, amount)
     local wanted = n * amount / (2 * size ^ 3)
     local whole = math.ceil(wanted)
     local start = timing.clock()
-    floors.multiply(size, whole)
+    floors.multiply(size, size, size, whole)
     return (timing.clock() - start) * wanted / whole
   end
 end

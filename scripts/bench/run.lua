@@ -8,6 +8,7 @@ local optlua = require "optlua"
 local floors = require "floors"
 local layers = require "layers"
 local timing = require "timing"
+local update = require "update"
 local nn, optim = optlua.nn, optlua.optim
 
 --- AdamW as a user would write it, in a script.
@@ -24,62 +25,12 @@ local Copy = optim.define {
   end,
 }
 
-local function times(fn)
-  return function(n)
-    for _ = 1, n do fn() end
-  end
-end
-
---- A parameter with a gradient.
-local function parameter(n)
-  local p = optlua.randn { n }
-  p.requires_grad = true
-  p.grad = optlua.randn { n }
-  return p
-end
-
-local function stepper(optimizer)
-  return times(function() optimizer:step() end)
-end
-
---- A class on a parameter of n elements, against loops over the very memory that it works on.
-local function adamw_of(title, class, n, opts)
-  local p = parameter(n)
-  local optimizer = class({ p }, { lr = 1e-5 })
-  optimizer:step()
-  local state = optimizer:state_dict()
-  local own = floors.arrays(p, p.grad, state["state.param1.exp_avg"], state["state.param1.exp_avg_sq"])
-  timing.report(("%s, %d elements"):format(title, n), {
-    { "bytes", function(k) floors.copy(own, k) end },
-    { "fused C", function(k) floors.adamw(own, k) end },
-    { "step", stepper(optimizer) },
-  }, opts)
-end
+local times = update.times
 
 local function adamw(n, opts)
-  adamw_of("AdamW", optim.AdamW, n, opts)
-  adamw_of("script's AdamW", Copy, n, opts)
-end
-
-local function small_tensors()
-  local list = {}
-  for k = 1, 10000 do list[k] = parameter(1000) end
-  timing.report("AdamW, 10,000 tensors of 1,000", {
-    { "one tensor", stepper(optim.AdamW { parameter(10000 * 1000) }) },
-    { "many", stepper(optim.AdamW(list)) },
-  })
-end
-
---- What one group more costs: its tracing and look-up.
-local function tracing()
-  local function groups(count)
-    local list = {}
-    for k = 1, count do list[k] = { name = "g" .. k, params = { { "p" .. k, parameter(16) } } } end
-    return stepper(optim.AdamW(list))
-  end
-  local medians = timing.interleaved { { "1", groups(1) }, { "11", groups(11) } }
-  print(("%-34s %s a group and step; a step of one group %s"):format("tracing, look-up, 16 elements",
-    timing.text((medians[2] - medians[1]) / 10), timing.text(medians[1])))
+  local options = { lr = 1e-5 }
+  update.report(("AdamW, %d elements"):format(n), n, { class = optim.AdamW, options = options, fused = "AdamW" }, opts)
+  update.report(("script's AdamW, %d elements"):format(n), n, { class = Copy, options = options, fused = "AdamW" }, opts)
 end
 
 local function addition()
@@ -150,7 +101,7 @@ local function all(threads)
   print(("\n%d thread%s"):format(threads, threads == 1 and "" or "s"))
   if not os.getenv "QUICK" then adamw(124000000, { rounds = 7, seconds = 0.3 }) end
   for _, n in ipairs { 10000000, 1000000, 100000, 10000 } do adamw(n) end
-  small_tensors()
+  update.small_tensors(optim.AdamW)
 end
 
 for _, name in ipairs { "blas", "isa" } do
@@ -160,7 +111,7 @@ end
 all(2)
 all(1)
 print ""
-tracing()
+update.tracing(optim.AdamW)
 addition()
 training_step()
 saving()
