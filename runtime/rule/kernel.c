@@ -11,9 +11,11 @@
 
 enum {
   TILE = OL_MACHINE_TILE,
-  PIECE = 64,  /* elements of each array that are fetched at a time … */
-  AHEAD = 512, /* … and how far before they are used */
-  BAND = 16,   /* rows of a turned array that are read together: a cache line of floats */
+  PIECE = 64,  /* elements of a tile that a slow instruction works on at a time */
+  AHEAD = 512, /* elements between those that are computed and those that are fetched */
+  PARTS = 16,
+  LINE = 64, /* bytes */
+  BAND = 16, /* rows of a turned array that are read together: a cache line of floats */
 };
 
 /* An array that is not used in place. */
@@ -40,11 +42,6 @@ typedef struct ol_source {
       OL_APART for (int k = 0; k < (n); k++) statement;                                            \
     }                                                                                              \
   } while (0)
-
-/* Asks for the cache lines of PIECE elements of an array. */
-#define FETCH(array, position, size)                                                               \
-  for (size_t line_ = 0; line_ < PIECE * (size); line_ += 64)                                      \
-  __builtin_prefetch((array) + (size_t)(position) * (size) + line_)
 
 #define JOIN_(a, b, c) a##_##b##_##c
 #define JOIN(a, b, c)  JOIN_(a, b, c)
@@ -180,6 +177,7 @@ ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t wid
     .numbers = take(&end, width * OL_FORM_NUMBERS * (size_t)pass->instructions),
     .base = take(&end, sizeof(void *) * slots),
     .at = take(&end, sizeof(void *) * slots),
+    .streams = take(&end, sizeof(ol_stream) * (slots + (size_t)pass->accesses)),
     .band = take(&end, bands),
     .band_row = take(&end, sizeof(int64_t) * (size_t)pass->accesses),
   };

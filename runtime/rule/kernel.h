@@ -26,8 +26,14 @@ typedef struct ol_work {
 
 /* Where a pass keeps what in its scratch memory: offsets in bytes; tiles are at 0. */
 typedef struct ol_scratch {
-  size_t lanes, numbers, base, at, band, band_row, size;
+  size_t lanes, numbers, base, at, streams, band, band_row, size;
 } ol_scratch;
+
+/* An array that a pass goes through element by element. */
+typedef struct ol_stream {
+  const char *base;
+  int width; /* bytes of an element */
+} ol_stream;
 
 /* width: bytes of an element of the arithmetic. */
 ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t width);

@@ -12,6 +12,8 @@
 
 #include "rule/kernel_reduce.h"
 
+#include "rule/kernel_state.h"
+
 #include "rule/kernel_pass.h"
 
 #include "rule/kernel_norm.h"

@@ -1,73 +1,6 @@
 /* kernel_pass: executes the instructions of a pass, tile by tile; part of the template
  * kernel_body.h. */
 
-/* A pass in progress. */
-
-typedef struct NAME(state) {
-  const ol_work *work;
-  T (*tile)[TILE];
-  double (*lanes)[OL_LANES];
-  T (*numbers)[OL_FORM_NUMBERS]; /* of each instruction */
-  char **base;                   /* of each slot: where the array begins, or the tile */
-  T **at;                        /* of each slot, for the tile at hand */
-  T *band;                       /* of each turned access: rows that stand upright again */
-  int64_t *band_row;             /* of each access: the first of them, or -1 */
-  T *gradient;                   /* the tile for g, or NULL: g is read in place */
-  T gradient_factor;
-  int fetching; /* the instruction during which arrays are fetched ahead, or -1 */
-} NAME(state);
-
-TARGET static T NAME(number)(const ol_work *work, ol_factor factor) {
-  if (factor.source == OL_FACTOR_NOTHING) return -(T)0;
-  T value = factor.source == OL_FACTOR_ONE ? (T)1 : (T)work->numbers[factor.source];
-  return factor.sign < 0 ? -value : value;
-}
-
-TARGET static void NAME(begin_slots)(NAME(state) * s) {
-  const ol_pass *pass = s->work->pass;
-  for (int i = 0; i < pass->slots; i++) {
-    const ol_pass_slot *slot = &pass->slot[i];
-    bool array = slot->kind == OL_SLOT_ARRAY;
-    s->base[i] = array ? s->work->arrays[slot->index] : (char *)s->tile[slot->index];
-    s->at[i] = (T *)s->base[i];
-    if (slot->kind != OL_SLOT_CONSTANT) continue;
-    const T value = NAME(number)(s->work, slot->factor);
-    EACH(TILE, s->at[i][k] = value);
-  }
-}
-
-/* The last instruction that computes: a narrow store is short, and needs whole blocks. */
-TARGET static int NAME(last_computing)(const ol_pass *pass) {
-  int i = pass->instructions - 1;
-  while (i >= 0 && pass->instruction[i].code == OL_CODE_STORE) i--;
-  return i;
-}
-
-TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
-  const ol_pass *pass = work->pass;
-  ol_scratch layout = ol_kernel_layout(work->code, pass, sizeof(T));
-  char *scratch = work->scratch;
-  *s = (NAME(state)){ .work = work,
-                      .tile = (void *)scratch,
-                      .lanes = (void *)(scratch + layout.lanes),
-                      .numbers = (void *)(scratch + layout.numbers),
-                      .base = (void *)(scratch + layout.base),
-                      .at = (void *)(scratch + layout.at),
-                      .band = (void *)(scratch + layout.band),
-                      .band_row = (void *)(scratch + layout.band_row) };
-  NAME(begin_slots)(s);
-  for (int i = 0; i < pass->instructions; i++)
-    for (int k = 0; k < OL_FORM_NUMBERS; k++)
-      s->numbers[i][k] = NAME(number)(work, pass->instruction[i].factor[k]);
-  for (int i = 0; i < pass->accumulators; i++)
-    for (int k = 0; k < OL_LANES; k++)
-      s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
-  for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
-  s->fetching = work->far && pass->dim < 0 ? NAME(last_computing)(pass) : -1;
-  s->gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1;
-  s->gradient = work->gradient_factor && pass->gradient >= 0 ? s->tile[pass->gradient] : NULL;
-}
-
 /* A turned array, a band of rows at a time; a tile takes its elements from it. */
 TARGET static void NAME(load_turned)(NAME(state) * s, int index, int n, T *out,
                                      const ol_source *from, int64_t position) {
@@ -154,32 +87,22 @@ TARGET static void NAME(execute)(NAME(state) * s, int index, int n, int64_t posi
   }
 }
 
-/* Asks for PIECE elements of each array, from a position on. */
-TARGET static void NAME(fetch)(const NAME(state) * s, int64_t position) {
+/* Executes the instructions on a full tile, and asks meanwhile for what is AHEAD. */
+TARGET static void NAME(execute_ahead)(NAME(state) * s, int64_t position) {
   const ol_pass *pass = s->work->pass;
-  for (int i = 0; i < pass->slots; i++)
-    if (pass->slot[i].kind == OL_SLOT_ARRAY) FETCH(s->base[i], position, sizeof(T));
-  for (int i = 0; i < pass->accesses; i++) {
-    const ol_access *access = &pass->access[i];
-    const char *array = s->work->arrays[access->array];
-    if (access->layout == OL_ACCESS_STRAIGHT)
-      FETCH(array, position, ol_dtype_size((ol_dtype)access->dtype));
+  s->fetched = 0;
+  for (int i = 0; i < pass->instructions; i++) {
+    const bool slow = pass->instruction[i].slow;
+    const int piece = slow ? PIECE : TILE;
+    for (int done = 0; done < TILE; done += piece) {
+      NAME(fetch)(s, position + AHEAD);
+      NAME(execute)(s, i, piece, position + done);
+      if (slow)
+        for (int k = 0; k < pass->slots; k++) s->at[k] += PIECE;
+    }
+    if (slow)
+      for (int k = 0; k < pass->slots; k++) s->at[k] -= TILE;
   }
-}
-
-/* Executes an instruction on a full tile, a piece after the other, and asks before each of them for
- * what is AHEAD. All at once would be more than a processor takes at a time; so divisions and roots
- * go on while memory answers. AdamW from memory: 1.19 of its bytes without, 1.02-1.10 with it; in a
- * cache 1.1 times as long. */
-TARGET static void NAME(execute_ahead)(NAME(state) * s, int index, int64_t position) {
-  const int slots = s->work->pass->slots;
-  for (int done = 0; done < TILE; done += PIECE) {
-    NAME(fetch)(s, position + AHEAD);
-    NAME(execute)(s, index, PIECE, position);
-    for (int i = 0; i < slots; i++) s->at[i] += PIECE;
-    position += PIECE;
-  }
-  for (int i = 0; i < slots; i++) s->at[i] -= TILE;
 }
 
 /* Executes the instructions on n elements from position on. */
@@ -192,11 +115,11 @@ TARGET static void NAME(tile)(NAME(state) * s, int n, int64_t position) {
     NAME(scale)(n, s->gradient, s->at[i], s->gradient_factor);
     s->at[i] = s->gradient;
   }
-  for (int i = 0; i < pass->instructions; i++)
-    if (i == s->fetching && n == TILE)
-      NAME(execute_ahead)(s, i, position);
-    else
-      NAME(execute)(s, i, n, position);
+  if (s->streams > 0 && n == TILE) {
+    NAME(execute_ahead)(s, position);
+    return;
+  }
+  for (int i = 0; i < pass->instructions; i++) NAME(execute)(s, i, n, position);
 }
 
 TARGET static void NAME(elements)(NAME(state) * s) {
