@@ -26,7 +26,7 @@ local wrong = {
     return define(function(p, g, _, h) return p - h.lr * optim.where(optim.lt(optim.abs(g), 50), g, -g) end)
   end },
   again = { says = "two runs differ: the parameter p1 differs by up to", also = "threads tensors groups resumed absent empty no_dimension "
-    .. "strided nonfinite", make = function()
+    .. "strided nonfinite in_backward", make = function()
     local calls = 0
     return define(function(p, g, _, h)
       calls = calls + 1

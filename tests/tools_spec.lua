@@ -188,8 +188,8 @@ end
   it("tests what a script returns, one class or several", function()
     with_files({ ["down.lua"] = down, ["both.lua"] = both }, "optlua check down.lua; echo $?; optlua check both.lua; echo $?", function(result)
       assert.equal("", result.err)
-      assert.matches("^Down: 13 hold, %d do not apply\n  falls on a quadratic +holds .*\nno traps found\n0\nDown: 13 hold", result.out)
-      assert.matches("\nUp: 11 hold, %d do not apply, 2 FAIL\n  falls on a quadratic +FAILS +the loss went from .*\n1\n$", result.out)
+      assert.matches("^Down: %d+ hold, %d do not apply\n  falls on a quadratic +holds .*\nno traps found\n0\nDown: %d+ hold", result.out)
+      assert.matches("\nUp: %d+ hold, %d do not apply, 2 FAIL\n  falls on a quadratic +FAILS +the loss went from .*\n1\n$", result.out)
     end)
   end)
 
@@ -203,7 +203,7 @@ class({ w }):step()
 print "trained"
 ]], ["train.lua"] = good .. "print 'trained' make('Down', 1)" }, "optlua check a.lua train.lua; echo $?", function(result)
       assert.equal("", result.err)
-      assert.matches("^Mine: 13 hold.*\nOther: 13 hold.*\nno traps found\n0\n$", result.out)
+      assert.matches("^Mine: %d+ hold.*\nOther: %d+ hold.*\nno traps found\n0\n$", result.out)
       assert.is_nil(result.out:find "trained")
     end)
   end)
@@ -214,7 +214,7 @@ print "trained"
         .. "update = function(p, g, s, h, inner) return inner(inner(p, g), g) end })" },
       "optlua check bad.lua; echo $?; optlua check x/again.lua; echo $?", function(result)
       assert.equal("", result.err)
-      assert.matches("^bad.lua:5: no luck\n1\nTwice: 13 hold.*\n0\n$", result.out)
+      assert.matches("^bad.lua:5: no luck\n1\nTwice: %d+ hold.*\n0\n$", result.out)
     end)
   end)
 end)

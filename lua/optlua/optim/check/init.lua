@@ -27,6 +27,7 @@ local checks = {
   { key = "no_dimension", title = "parameters of no dimension", run = pieces.no_dimension },
   { key = "strided", title = "strided gradients", run = pieces.strided },
   { key = "nonfinite", title = "a NaN leaves everything untouched", run = runs.nonfinite },
+  { key = "in_backward", title = "updates in backward", run = runs.in_backward },
   { key = "forms", title = "two forms of a parameter", run = runs.forms },
   { key = "states", title = "states declared are used", run = states.used },
   { key = "source", title = "symbols are not compared in Lua", run = source },
@@ -83,6 +84,7 @@ end
 ---   absent: a parameter without a gradient is left alone; empty: one without elements changes nothing for the others;
 ---    no_dimension: one of shape {} is updated; strided: gradients that are views count as their copies do
 ---   nonfinite: with the container's option nonfinite = "error" a NaN raises, and then nothing has changed
+---   in_backward: with the container's option in_backward it does as by a step
 ---   forms: train() after eval() gives the parameters back
 ---   states: all that are declared are used; source: no == and no `if` on symbols in the rule's source
 ---   bfloat16, 8bit, 8bit-all: with states stored so (the container's state_dtype) it falls on the quadratic, does the same again, and

@@ -75,6 +75,17 @@ function runs.nonfinite(subject)
   trial.same(trial.new(subject, { options = options }):run(6):picture(), after, "a step that failed left something")
 end
 
+--- Updates in backward give the bits of updates by a step.
+function runs.in_backward(subject)
+  local made, one = pcall(trial.new, subject, { options = { in_backward = true } })
+  if not made then
+    local why = tostring(one):match "in_backward: (.*)"
+    if not why then error(one, 0) end
+    return false, (why:gsub("^group '[^']*': ", ""))
+  end
+  trial.same(trial.new(subject):run_backward(UPDATES):picture(), one:run_backward(UPDATES):picture(), "by a step and in backward")
+end
+
 -- What was saved without the form that parameters had in training: the rule has to find it.
 local function without_forms(saved)
   local state = {}

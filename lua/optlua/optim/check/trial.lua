@@ -113,6 +113,24 @@ function Trial:run(count)
   return self
 end
 
+--- Takes steps whose gradients come from a backward.
+---@param count integer
+---@return optlua.optim.Trial self
+function Trial:run_backward(count)
+  for _ = 1, count do
+    self.optimizer:zero_grad()
+    local loss = 0
+    for _, piece in ipairs(self.pieces) do
+      loss = loss + (piece.tensor - wave(piece.shape, piece.first, 0.7, 1.1 * self.now)):square():sum() / 2
+    end
+    loss:backward()
+    self.optimizer:step()
+    self.now = self.now + 1
+  end
+  check_finite(self)
+  return self
+end
+
 local function copy(value)
   if optlua.is_tensor(value) then return value:detach():clone() end
   if type(value) ~= "table" then return value end
