@@ -587,6 +587,16 @@ describe("a run", function()
     assert.equal("accumulate: 2, was saved as 1; steps: null, was saved as 6", (resumed "--resume-policy=config,optimizer=checkpoint,batch_size=checkpoint"):gsub("nothing", "null"))
   end)
 
+  it("clips as its config says, and says what was otherwise", function()
+    run "--out a --steps=6 --optimizer.max_norm=1 --optimizer.clip_value=2"
+    local plan = run "--plan --diff a --steps=6 --optimizer.max_norm=null --optimizer.clip_value=0.5 --optimizer.grad_scale=2"
+    assert.equal(0, plan.code, plan.err)
+    assert.matches("resume: max_norm of the container: nothing, was saved as 1\n", plan.out)
+    assert.matches("resume: clip_value of group default: 0.5, was saved as 2\n", plan.out)
+    assert.matches("options { clip_value = 0.5,.* grad_scale = 2", plan.out)
+    assert.equal(0, run("--plan --diff a --steps=6 --optimizer.max_norm=1").code)
+  end)
+
   it("that goes on with the checkpoint's config is the one that never stopped", function()
     local words = "--optimizer.lr=0.05 --batch_size=3 --accumulate=1 --optimizer.ema=null"
     run("--out whole " .. words)

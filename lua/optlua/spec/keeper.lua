@@ -205,12 +205,14 @@ local function bases(optimizers)
   return list
 end
 
+local function value_text(value) return value == nil and "nothing" or hyper.text(value) end
+
 -- The config's values win over those that were saved, unless the policy says otherwise, and what differs is said.
 local function prefer_config(state, wanted, policy)
   for _, group in ipairs(holders(state.optimizers)) do
     for _, name in ipairs(group.class.hyper_names) do
       local own = wanted[group][name]
-      local saved, now = hyper.text(hyper.thaw(group.base[name])), hyper.text(own)
+      local saved, now = value_text(hyper.thaw(group.base[name])), value_text(own)
       if saved ~= now and policy:of(("groups.%s.%s"):format(group.name, name), "optimizer." .. name) ~= "checkpoint" then
         print(("resume: %s of %s: %s, was saved as %s"):format(name, group.place or "group " .. group.name, now, saved))
         group:assign(name, own)
