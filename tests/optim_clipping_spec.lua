@@ -184,7 +184,7 @@ describe("the norm of a group", function()
   it("without a limit that holds changes no bit of the norm of all", function()
     optlua.manual_seed(3)
     local list, parts = {}, {}
-    for i = 1, 9 do
+    for i = 1, 40 do
       list[i] = param(optlua.zeros({ 10 * i }):totable(), optlua.randn({ 10 * i }, { dtype = "float64" }):totable())
       parts[i] = { match = "p" .. i }
     end
@@ -507,6 +507,14 @@ describe("the limits", function()
     local own, optimizer = build { wrapped = true, own = 0.01, ema = 0.9 }
     assert.equal(0.01, optimizer.groups[1].clip_value)
     assert.not_same(want, own)
+  end)
+
+  it("make classes that conform", function()
+    local clipped = require("optlua.optim.extras").clipped
+    local report = optim.check(clipped(optim.AdamW, { agc = 1, clip_value = 1, max_group_norm = 1 }))
+    assert.is_true(report.ok, tostring(report))
+    report = optim.check(clipped(optim.SGD, { clip_value = 1 }))
+    assert.is_true(report.ok, tostring(report))
   end)
 
   it("give the same bits on one thread and on two", function()
