@@ -34,7 +34,7 @@ end
 -- section 4); the least norm of a gradient as in timm.
 local function adapt(p, g, factor, eps)
   local norm, limit = unit_norm(g, p.ndim), factor * optim.max(unit_norm(p, p.ndim), eps)
-  return optim.where(optim.lt(norm, limit), g, g * (limit / optim.max(norm, 1e-6)))
+  return g * optim.where(optim.lt(norm, limit), 1, limit / optim.max(norm, 1e-6))
 end
 
 --- What the class of a group is transformed by; nil where its settings clip nothing.
