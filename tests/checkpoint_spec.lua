@@ -20,9 +20,13 @@ local function parts(class, opts)
 end
 
 local function step(given)
-  given.optimizer:zero_grad()
-  given.model(optlua.randn { 8, 3 }):dropout(0.5, true):square():sum():backward()
-  given.optimizer:step()
+  local x = optlua.randn { 8, 3 }
+  given.optimizer:step(function()
+    given.optimizer:zero_grad()
+    local loss = given.model(x):dropout(0.5, true):square():sum()
+    loss:backward()
+    return loss
+  end)
 end
 
 local function bits(model)

@@ -59,7 +59,7 @@ describe("the machinery of optimizers survives", function()
       return { { { name = "m", shape = { random(-1, 3) }, dtype = pick { "float32", "x", "bfloat16" }, init = pick { 0, 1, "param" } } } }
     end,
   }
-  local methods = { "bytes", "exchange", "layouts", "restore", "set_totals", "shapes", "state", "totals", "twin", "zero_grad" }
+  local methods = { "bytes", "count", "exchange", "grow", "layouts", "restore", "set_totals", "shapes", "shrink", "state", "totals", "twin", "zero_grad" }
 
   local function call(fn, first)
     local given, count = {}, random(0, 8)

@@ -16,22 +16,31 @@ local function build(class, schedule)
   optlua.manual_seed(11)
   local model = nn.Sequential { nn.Linear(4, 6, { bias = false }), nn.Dropout(0.3), nn.BatchNorm1d(6, { affine = false }),
     nn.Linear(6, 3, { bias = false }) }
+  local limits = { ema = 0.9 }
+  if not optim.resolve(class).step then
+    limits = { ema = 0.9, max_norm = 1, max_group_norm = 0.9, agc = 0.5, clip_value = 0.25, grad_scale = 0.5 }
+  end
   local optimizer = optim.container(model, {
     { name = "late", match = "0.*", class = class, unfreeze_at = 9 },
     { name = "rest", match = "*", class = class },
-  }, { ema = 0.9, max_norm = 1, max_group_norm = 0.9, agc = 0.5, clip_value = 0.25, grad_scale = 0.5 })
+  }, limits)
   return { model = model, optimizer = optimizer, scheduler = optim.lr_scheduler(optimizer, schedules.build(schedule)),
     loader = optlua.data.loader(points, { batch_size = 3, shuffle = true, seed = 5 }) }
 end
 
 -- One update: of a window of two batches.
 local function step(parts, batches)
-  parts.optimizer:zero_grad()
-  for _ = 1, 2 do
-    local x, y = batches()
-    nn.functional.cross_entropy(parts.model(x), y):backward()
-  end
-  parts.optimizer:step()
+  local window = { { batches() }, { batches() } }
+  parts.optimizer:step(function()
+    local sum = 0
+    parts.optimizer:zero_grad()
+    for _, batch in ipairs(window) do
+      local loss = nn.functional.cross_entropy(parts.model(batch[1]), batch[2])
+      loss:backward()
+      sum = sum + loss:item()
+    end
+    return sum
+  end)
 end
 
 local function train(parts)

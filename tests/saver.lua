@@ -74,9 +74,13 @@ folder.sweep(place .. "/numbered")
 print("whole", step, name)
 while true do
   step = step + 1
-  optimizer:zero_grad()
-  model(optlua.randn { 5, 6 }):square():sum():backward()
-  optimizer:step()
+  local x = optlua.randn { 5, 6 }
+  optimizer:step(function()
+    optimizer:zero_grad()
+    local loss = model(x):square():sum()
+    loss:backward()
+    return loss
+  end)
   print("begin", step)
   save(step)
   print("done", step)

@@ -238,7 +238,7 @@ end
 
 --- An optimizer is explained by the comment that begins its file, and by its hyperparameters.
 local function optimizer_entry(name, class)
-  local lines, text = where(class.update), {}
+  local lines, text = where(class.step or class.update), {}
   for _, line in ipairs(lines or {}) do
     if not line:find "^%-%-%-" then break end
     text[#text + 1] = (line:gsub("^%-%-%-%s?", ""))

@@ -383,6 +383,36 @@ static int version(lua_State *L) {
   return 1;
 }
 
+/* group:grow(i): makes the states that parameter i's layout has and the parameter has not; how many
+ * it had. */
+static int grow(lua_State *L) {
+  ol_error error;
+  ol_group *group = ol_check_group(L, 1);
+  ol_member *member = check_member(L, group);
+  int before = member->made;
+  ol_refuse_in_step(L, "making states");
+  if (member->layout < 0) ol_throw(L, "parameter '%s' has no layout", member->name);
+  ol_check(L, ol_member_grow(&error, group, member), &error);
+  lua_pushinteger(L, before);
+  return 1;
+}
+
+/* group:shrink(i, count): drops states of parameter i until count are left. */
+static int shrink(lua_State *L) {
+  ol_member *member = check_member(L, ol_check_group(L, 1));
+  lua_Integer count = luaL_checkinteger(L, 3);
+  ol_refuse_in_step(L, "dropping states");
+  luaL_argcheck(L, count >= 0 && count <= member->made, 3, "not so many states");
+  ol_member_shrink(member, (int)count);
+  return 0;
+}
+
+/* group:count(i): counts an update of parameter i that was made without the machine. */
+static int count_update(lua_State *L) {
+  check_member(L, ol_check_group(L, 1))->steps++;
+  return 0;
+}
+
 /* group:bytes(): of the states that exist. */
 static int state_bytes(lua_State *L) {
   ol_group *group = ol_check_group(L, 1);
@@ -436,16 +466,26 @@ void ol_open_group(lua_State *L) {
   static const luaL_Reg functions[] = { { "group", new_group },
                                         { "cache", new_cache },
                                         { NULL, NULL } };
-  static const luaL_Reg group_methods[] = {
-    { "twin", twin_group },       { "exchange", exchange_groups },
-    { "zero_grad", zero_grad },   { "present", present },
-    { "shapes", shapes },         { "layouts", set_layouts },
-    { "state", read_state },      { "restore", restore },
-    { "bytes", state_bytes },     { "totals", get_totals },
-    { "set_totals", set_totals }, { "set_max_norm", set_max_norm },
-    { "set_seed", set_seed },     { "put", put },
-    { "version", version },       { NULL, NULL }
-  };
+  static const luaL_Reg group_methods[] = { { "twin", twin_group },
+                                            { "exchange", exchange_groups },
+                                            { "zero_grad", zero_grad },
+                                            { "present", present },
+                                            { "shapes", shapes },
+                                            { "layouts", set_layouts },
+                                            { "state", read_state },
+                                            { "restore", restore },
+
+                                            { "grow", grow },
+                                            { "shrink", shrink },
+                                            { "count", count_update },
+                                            { "bytes", state_bytes },
+                                            { "totals", get_totals },
+                                            { "set_totals", set_totals },
+                                            { "set_max_norm", set_max_norm },
+                                            { "set_seed", set_seed },
+                                            { "put", put },
+                                            { "version", version },
+                                            { NULL, NULL } };
   static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
   ol_make_handle(L, GROUP, group_methods, release_group);
   ol_make_handle(L, CACHE, cache_methods, release_cache);

@@ -16,7 +16,8 @@ Class.__name = "optimizer class"
 
 local PROGRAMS = 256 -- compiled ones that a class keeps
 
-local fields = { "accepts", "after", "before", "doc", "eval", "group", "hyper", "name", "state", "train", "update" }
+local fields = { "accepts", "after", "before", "doc", "eval", "gradients", "group", "hyper", "name", "needs_closure", "state", "step",
+  "train", "update" }
 local is_field = {}
 for _, field in ipairs(fields) do is_field[field] = true end
 
@@ -32,6 +33,25 @@ local function check_function(what, definition, field)
   end
 end
 
+-- A class has a rule, or a step of its own.
+local function check_kind(what, definition)
+  if definition.needs_closure ~= nil and type(definition.needs_closure) ~= "boolean" then
+    blame(("%s: needs_closure: a boolean expected, got %s"):format(what, type(definition.needs_closure)))
+  end
+  if definition.needs_closure and not (definition.step or definition.gradients) then
+    blame(what .. ": needs_closure: of a class with step or gradients, which call the closure")
+  end
+  if not definition.step then
+    if not definition.update then
+      blame(what .. ": update: a function (p, g, s, h, group) is required, or a step (self, group, closure) in its place")
+    end
+    return
+  end
+  for _, field in ipairs { "after", "before", "gradients", "update" } do
+    if definition[field] then blame(("%s: %s: a class with a step of its own has none"):format(what, field)) end
+  end
+end
+
 -- A function under a name of its own is a named rule, unless the name looks like a slip of the pen.
 local function check_fields(what, definition)
   local rules = {}
@@ -44,13 +64,13 @@ local function check_fields(what, definition)
       rules[field] = value
     end
   end
-  for _, field in ipairs { "after", "before", "eval", "train", "update" } do
+  for _, field in ipairs { "after", "before", "eval", "gradients", "step", "train", "update" } do
     check_function(what, definition, field)
   end
   if definition.doc ~= nil and type(definition.doc) ~= "string" then
     blame(("%s: doc: a text expected, got %s"):format(what, type(definition.doc)))
   end
-  if not definition.update then blame(what .. ": update: a function (p, g, s, h, group) is required") end
+  check_kind(what, definition)
   if (definition.eval == nil) ~= (definition.train == nil) then blame(what .. ": eval and train: a class has both or neither") end
   rules.eval, rules.train = definition.eval, definition.train
   return rules
@@ -113,7 +133,7 @@ end
 ---     Heavy({ w }, { lr = 0.5 }):step()
 ---     print(w) --> tensor([0.5000, 2.5000], requires_grad=true)
 ---
---- Fields of a definition; only name and update are required:
+--- Fields of a definition; only name and update (or step) are required:
 ---   name: a word; optim.register makes it a name for containers too
 ---   hyper: hyperparameters by name. A table with `default` describes one: default, min and max
 ---    (inclusive), above and below (exclusive), integer, choices (a list), type, doc. Anything else is the
@@ -134,6 +154,11 @@ end
 ---   eval, train: rules (p, s, h, group) that return the form of p for evaluation and for training, both or neither;
 ---    optimizer:eval() and optimizer:train() run them, and optimizer:with_eval(fn)
 ---   any other name with a function: a rule (p, s, h, group) of your own, run by optimizer:run "name"
+---   step: in place of update, a step over real tensors, step(self, group, closure); see below
+---   gradients: gradients(self, groups, closure) runs ahead of update, over all groups of the class at once,
+---    and leaves in param.grad what update is given: it may change the parameters, which come back bit for bit
+---   needs_closure = true: step or gradients call the closure themselves, and optimizer:step() without one
+---    raises. Of other classes it is called once, before they step
 ---
 --- What update is given:
 ---   p, g: the parameter and its gradient before the step, as symbols: update does not compute, it
@@ -160,6 +185,38 @@ end
 --- A misspelt name in h, s or group, a NaN, a wrong shape or result raise at the line of the rule, and then
 --- nothing has been changed by the step: it is made as a whole or not at all. Keep no symbol beyond the call.
 --- Class:program shows what the machine runs.
+---
+--- A step of its own is for what is no rule of one parameter, a line search say. It computes with tensors,
+--- in Lua, without recording; it is slower, and the container's options that work on gradients as a rule
+--- reads them (max_norm …) refuse it. It is called once for each group, in their order:
+---
+---     local optim = require "optlua.optim"
+---     local Signed = optim.define {
+---       name = "Signed",
+---       hyper = { lr = { default = 0.1, min = 0 } },
+---       state = { velocity = 0 },
+---       step = function(_, group)
+---         for _, p in ipairs(group.params) do
+---           local s = group.state[p]
+---           s.velocity:mul_(0.9):add_(p.grad)
+---           p:sub_(group.lr * s.velocity:sign())
+---         end
+---       end,
+---     }
+---     print(Signed) --> optimizer class Signed { lr = 0.1 }
+---
+---   self: the optimizer; it cannot step, load or grow meanwhile
+---   group: `params` and `names`, lists of what can be updated: where the class needs a closure the parameters
+---    that are not frozen, else those whose gradient is present; the hyperparameters by name; the numbers of
+---    the group, which can be set; `step`, the group's own count from 1; and `state`
+---   group.state[p]: a table for each of the parameters: the states that were declared, as tensors, `step`, the
+---    count of its updates from 1, and whatever else is put there: numbers, words, booleans, tensors, and
+---    tables of those. group.state.x likewise, for the whole group. All of it is saved and comes back
+---   closure: where the class needs one: computes gradients anew, with recording, and returns the loss, a
+---    number; else nil
+---
+--- When a step or what follows it raises, parameters, states and counts come back bit for bit. For that they
+--- are copied before.
 ---@param definition table
 ---@return optlua.optim.Class
 local function define(definition)
@@ -171,6 +228,8 @@ local function define(definition)
   self.number_names, self.number_slots, self.numbers = check_numbers(name, definition.group, schema)
   self.accepts = check_accepts(name, definition.accepts)
   self.update, self.before, self.after = definition.update, definition.before, definition.after
+  self.step, self.gradients = definition.step, definition.gradients
+  self.needs_closure = definition.needs_closure or false
   if type(definition.state) == "function" then
     self.state = definition.state
   else
@@ -221,6 +280,7 @@ end
 ---@param opts? table
 ---@return string
 function Class:program(opts)
+  if self.step then blame(self.name .. ":program: the class has a step of its own; there is no program") end
   local own = { shape = { required = false, type = "list" }, dtype = "float32",
     step = { default = 1, min = 1, integer = true } }
   local rest = {}

@@ -17,7 +17,7 @@ function classes.is_class(value) return definition.is_class(value) or wrapper.is
 
 -- Those that come with the library; each in the file of its name in small letters.
 local builtin = {
-  "ASGD", "AdEMAMix", "AdaBelief", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Adan", "LAMB", "LARS",
+  "ASGD", "AdEMAMix", "AdaBelief", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Adan", "LAMB", "LARS", "LBFGS",
   "Lion", "Muon", "NAdam", "Prodigy", "RAdam", "RMSprop", "Rprop", "SGD", "ScheduleFreeAdamW", "ScheduleFreeSGD", "Signum",
   "SparseAdam",
 }

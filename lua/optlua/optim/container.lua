@@ -185,8 +185,28 @@ local function check_states(self, plans, problems)
   table.move(wrong, 1, #wrong, #problems + 1, problems)
 end
 
+-- A step of its own takes gradients as they are.
+local function check_step(self, class, problems)
+  if not class.step then return end
+  local why = ("%s has a step of its own, which takes gradients as they are"):format(class.name)
+  for _, name in ipairs { "max_norm", "grad_scale" } do problems[#problems + 1] = self._whole:refuse(name, why) end
+  for _, name in ipairs(options.names(self._of_groups)) do
+    if clipping.schema[name] then problems[#problems + 1] = ("%s: %s"):format(name, why) end
+  end
+end
+
+local function check_steps(self, plans, problems)
+  for _, plan in ipairs(plans) do
+    if plan.class then check_step(self, plan.class, problems) end
+    for _, optimizer in ipairs(plan.built or {}) do
+      for _, group in ipairs(optimizer._groups or {}) do check_step(self, group.class, problems) end
+    end
+  end
+end
+
 local function finish(self, plans, problems)
   check_members(self, plans, problems)
+  check_steps(self, plans, problems)
   backward.check(self, plans, problems)
   check_states(self, plans, problems)
   self:_check(plans, problems)

@@ -6,6 +6,7 @@ local blame = require "optlua.blame"
 local clipping = require "optlua.optim.clipping"
 local extras = require "optlua.optim.extras"
 local hyper = require "optlua.optim.hyper"
+local memory = require "optlua.optim.memory"
 local slots = require "optlua.optim.slots"
 local storage = require "optlua.optim.storage"
 local wrapper = require "optlua.optim.wrapper"
@@ -121,6 +122,15 @@ local function plan_wrapper(class, name, entries, given)
   return { name = name, entries = entries, built = built }, problems
 end
 
+-- A step of its own computes with gradients and states as they are.
+local function refuse_settings(class, settings, problems)
+  for _, name in ipairs(class.step and options.names(settings) or {}) do
+    if name == "state_dtype" or name == "state_rounding" or clipping.schema[name] then
+      problems[#problems + 1] = ("%s: %s has a step of its own, which takes gradients and states as they are"):format(name, class.name)
+    end
+  end
+end
+
 local function says_of_states(settings)
   return type(settings.state_dtype) == "table" or type(settings.state_rounding) == "table"
 end
@@ -146,6 +156,7 @@ function Group.plan(class, name, entries, given)
   local base, wrong_hypers = hyper.values(hypers, class.hyper, options.names(clipping.schema))
   table.move(wrong_hypers, 1, #wrong_hypers, #wrong + 1, wrong)
   wrong[#wrong + 1] = scale(class, base, settings)
+  refuse_settings(class, settings, wrong)
   local known = #wrong == 0 and #entries > 0 and says_of_states(settings) and states_of(class, entries, base) or nil
   local wrong_words = storage.check(settings, known)
   table.move(wrong_words, 1, #wrong_words, #wrong + 1, wrong)
@@ -247,6 +258,7 @@ function Group.new(plan, clock)
   for name, value in pairs(class.numbers) do self.numbers[name] = value end
   self.has_numbers = next(class.numbers) ~= nil or class.before ~= nil or class.after ~= nil
   if self.has_numbers then face_numbers(self) end
+  if class.step then self.memory, self.state_dtype, self.state_rounding = {}, nil, nil end
   self.handle = core.group(self.names, self.params)
   self.has_limit = class.hyper.max_group_norm ~= nil
   self:set_seed(initial_seed())
@@ -254,6 +266,10 @@ function Group.new(plan, clock)
   self.shapes, self.shape_of = self.handle:shapes()
   return self
 end
+
+--- Bytes of the states that exist.
+---@return integer
+function Group:bytes() return self.handle:bytes() + memory.bytes(self) end
 
 -- Hyperparameters -----------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ local wrapper = require "optlua.optim.wrapper"
 ---@field Adan optlua.optim.Class
 ---@field LAMB optlua.optim.Class
 ---@field LARS optlua.optim.Class
+---@field LBFGS optlua.optim.Class
 ---@field Lion optlua.optim.Class
 ---@field Muon optlua.optim.Class
 ---@field NAdam optlua.optim.Class
@@ -86,6 +87,7 @@ optim.wrapper = wrapper.define
 optim.transform = transform
 optim.centralize = require "optlua.optim.centralize"
 optim.lookahead = require "optlua.optim.lookahead"
+optim.sam = require "optlua.optim.sam"
 optim.swa = require "optlua.optim.swa"
 optim.container = Container
 optim.Container = Container

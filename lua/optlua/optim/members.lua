@@ -2,6 +2,7 @@
 --
 -- They step first, on a snapshot of their parameters and states, which comes back when anything after it fails: a step of the
 -- container stays a transaction. Their gradients are looked at where those of the groups are; they are not clipped.
+local attempt = require "optlua.optim.attempt"
 local core = require("optlua.core").hidden.optim
 local copy = require "optlua.snapshot"
 local optlua = require "optlua"
@@ -44,15 +45,17 @@ end
 --- Makes all their steps, and then calls `rest`; when a step or the rest raises, or the rest says that it made no update, all is as
 --- it was.
 ---@param self table
----@param rest fun(): boolean whether the update was made
+---@param rest fun(self: table): boolean whether the update was made
+---@return boolean made
 function members.step(self, rest)
   local restore = snapshot(self)
-  local ok, made = xpcall(function()
+  local ok, made = attempt(function()
     for _, member in ipairs(self._members) do member.optimizer:step() end
-    return rest()
-  end, function(message) return type(message) == "string" and debug.traceback(message, 2) or message end)
-  if not (ok and made) then restore() end
+    return rest(self)
+  end, restore)
   if not ok then error(made, 0) end
+  if not made then restore() end
+  return made
 end
 
 return members

@@ -8,10 +8,10 @@ local forms = require "optlua.optim.forms"
 local Group = require "optlua.optim.group"
 local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
-local members = require "optlua.optim.members"
 local overview = require "optlua.optim.overview"
 local params = require "optlua.optim.params"
 local statedict = require "optlua.optim.statedict"
+local stepping = require "optlua.optim.stepping"
 local transaction = require "optlua.optim.transaction"
 
 ---@class optlua.optim.Optimizer
@@ -348,29 +348,9 @@ Optimizer.__index = Optimizer._reader(Optimizer)
 
 -- Use --------------------------------------------------------------------------------------------------
 
--- A step of the groups and of what steps beside them, together or not at all.
-local function step_with_members(self)
-  local name = members.nonfinite(self)
-  if name then
-    local problem = ("the gradient of parameter '%s' is not finite"):format(name)
-    if not self._clip.skip then blame(problem) end
-    self._skipped, self._problem = self._skipped + 1, problem
-    return self:zero_grad()
-  end
-  members.step(self, function()
-    local skipped = self._skipped
-    transaction.step(self)
-    if self._skipped == skipped then
-      if self._clip.zero then self:zero_grad() end
-      return true
-    end
-    self:zero_grad()
-    return false
-  end)
-end
-
---- Updates every parameter whose gradient is present. With a closure, calls it first and returns what
---- it returns: it computes the gradients anew. A step is a transaction: an error leaves everything as it
+--- Updates every parameter whose gradient is present. With a closure, calls it first, with recording, and returns what
+--- it returns: it computes the gradients anew. Classes that need a closure (LBFGS) call it themselves, several times;
+--- what the first call returned is returned. A step is a transaction: an error leaves everything as it
 --- was, but for one in the `after` of a class: the update has been made then. A step without any gradient does
 --- nothing and is not counted.
 ---@param closure? fun(): any
@@ -382,11 +362,7 @@ function Optimizer:step(closure)
     backward.step(self, closure)
     return hooks.run(self, self._after)
   end
-  local loss = closure and closure()
-  hooks.run(self, self._before)
-  if #self._members > 0 then step_with_members(self) else transaction.step(self) end
-  hooks.run(self, self._after)
-  return loss
+  return stepping.step(self, closure)
 end
 
 --- Calls a function with the optimizer before each step: it sees the gradients and may change them. An error
@@ -470,7 +446,7 @@ end
 
 -- What happened in one group.
 local function group_stats(self, group)
-  local stats = { state_bytes = group.handle:bytes(), updates = group.updates, lr = group.class.hyper.lr and group:read "lr" }
+  local stats = { state_bytes = group:bytes(), updates = group.updates, lr = group.class.hyper.lr and group:read "lr" }
   stats.grad_norm = present_norm(self, group.params)
   local numbers = group.numbers
   if numbers.weight_square and group.updates > 0 then
@@ -489,7 +465,7 @@ function Optimizer:stats()
   local norm, tensors, bytes, groups = self._norm, {}, 0, {}
   for _, group in ipairs(self._groups) do
     table.move(group.params, 1, #group.params, #tensors + 1, tensors)
-    bytes = bytes + group.handle:bytes()
+    bytes = bytes + group:bytes()
     groups[group.name] = group_stats(self, group)
   end
   if not norm then norm = present_norm(self, tensors) end
@@ -524,7 +500,10 @@ end
 ---@param state table<string, any>
 ---@param opts? { strict?: boolean }
 ---@return { missing: string[], unexpected: string[] }
-function Optimizer:load_state_dict(state, opts) return statedict.load(self, state, opts) end
+function Optimizer:load_state_dict(state, opts)
+  hooks.refuse(self, "load_state_dict")
+  return statedict.load(self, state, opts)
+end
 
 -- The first half of loading: what is wrong with a state, in words, by kind, and what loads it.
 function Optimizer:_prepare(state, strict)

@@ -3,6 +3,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local chart = require "optlua.chart"
 local hyper = require "optlua.optim.hyper"
+local memory = require "optlua.optim.memory"
 local slots = require "optlua.optim.slots"
 local shape = require "optlua.shape"
 local storage = require "optlua.optim.storage"
@@ -42,7 +43,7 @@ local function group_bytes(group)
   for i, tensor in ipairs(group.params) do
     bytes = bytes + state_bytes(layouts[of_shape[group.shape_of[i]]], tensor)
   end
-  return bytes
+  return bytes + memory.bytes(group)
 end
 
 local function value_text(group, name)
@@ -59,8 +60,8 @@ local function group_lines(group, lines)
   end
   local bytes = group_bytes(group)
   lines[#lines + 1] = ("group %s: %s { %s }"):format(group.name, group.class.name, table.concat(words, ", "))
-  lines[#lines + 1] = ("  %s, %s, %s of state"):format(plural(#group.params, "parameter"), plural(elements, "element"),
-    overview.size_text(bytes))
+  lines[#lines + 1] = ("  %s, %s, %s of state%s"):format(plural(#group.params, "parameter"), plural(elements, "element"),
+    overview.size_text(bytes), group.class.step and ", and what its step will keep" or "")
   local narrow = storage.text(group:layouts())
   if narrow then lines[#lines + 1] = "  states: " .. narrow end
   for i, tensor in ipairs(group.params) do

@@ -7,6 +7,8 @@
 --   state.<parameter>.<slot>   a tensor; present once there was an update. Codes of 8 bits are uint8 …
 --   scale.<parameter>.<slot>   … with a float32 for each 256 of them
 --   group.<group>.rounding_seed  where states round stochastically
+--   state.<parameter>.<word>   what else a class with a step of its own keeps for a parameter: "old_dirs/3"
+--   memory.<group>.<word>      and for the group
 --   container.<name>           max_norm and grad_scale of a container, where it has them
 --   state.<parameter>.train_form   while its mode is eval, the parameter as it was in training
 --   updates                    committed steps: the clock of schedules
@@ -16,6 +18,7 @@ local backward = require "optlua.optim.backward"
 local blame = require "optlua.blame"
 local clipping = require "optlua.optim.clipping"
 local hyper = require "optlua.optim.hyper"
+local memory = require "optlua.optim.memory"
 local options = require "optlua.options"
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
@@ -41,6 +44,7 @@ local function save_group(state, group)
     end
     state["state." .. name .. ".train_form"] = group.kept[i]
   end
+  if group.memory then memory.save(state, group) end
   if storage.is_stochastic(group:layouts()) then state[prefix .. "rounding_seed"] = group.seed end
 end
 
@@ -241,6 +245,18 @@ local function ask_layouts(reader, group, base)
   return slots.layouts(group.class, group.shapes, values, old, group)
 end
 
+-- What a class with a step of its own keeps besides declared states.
+local function read_memory(reader, plan)
+  local group, state = plan.group, reader.state
+  if not group.memory then return nil end
+  return memory.load(group, state, function(key) return reader:take(key) end, function(i, name)
+    for _, slot in ipairs(plan.layouts[plan.of_shape[group.shape_of[i]]]) do
+      if slot.name == name then return true end
+    end
+    return false
+  end)
+end
+
 local function read_group(reader, group)
   local plan = { group = group, base = read_hyper(reader, group), numbers = read_numbers(reader, group), params = {}, kept = {} }
   plan.mode, plan.seed = read_mode(reader, group), read_seed(reader, group)
@@ -254,6 +270,7 @@ local function read_group(reader, group)
     plan.params[i] = read_param(reader, group, i, plan.layouts[plan.of_shape[group.shape_of[i]]])
     plan.kept[i] = plan.params[i].steps > 0 and read_kept(reader, group, i, plan.mode) or nil
   end
+  plan.memory = read_memory(reader, plan)
   return plan
 end
 
@@ -280,6 +297,7 @@ local function apply(plan, updates)
   group:set_layouts(plan.layouts, plan.of_shape, plan.reads)
   if plan.seed then group:set_seed(plan.seed) end
   group:load(plan.base, plan.numbers, plan.updates, updates, plan.mode, plan.kept)
+  group.memory = plan.memory
 end
 
 local function note_converted(self, reader)

@@ -23,7 +23,7 @@ local function trace(self, visit)
         :format(group.label), 0)
     end
     stage(group, updates)
-    any = trace_group(group, visit) or any
+    if group.class.step then any = group.stepped or any else any = trace_group(group, visit) or any end
   end
   return any
 end

@@ -38,7 +38,7 @@ end
 
 local function merge_accepts(inner, outer)
   if not outer then return inner.accepts end
-  local probe = definition.define { name = inner.name, accepts = outer, update = inner.update }
+  local probe = definition.define { name = inner.name, accepts = outer, update = function(p) return p end }
   return function(tensor, name)
     local why = inner:refuses(tensor, name) or probe:refuses(tensor, name)
     return why == nil, why
@@ -52,8 +52,29 @@ local function wrap(inner, outer)
   end
 end
 
+-- A step around the step of the inner class.
+local function wrap_step(inner, outer)
+  return function(self, group, closure)
+    return outer(self, group, closure, function() return inner(self, group, closure) end)
+  end
+end
+
+-- What the transform itself does: a rule around a rule, or a step around a step.
+local function wrap_action(what, inner, outer, result)
+  if inner.step and (outer.update or outer.gradients) then
+    blame(("%s: %s has a step of its own; what is around it has one too: step = function(self, group, closure, inner_step)")
+      :format(what, inner.name))
+  end
+  if outer.step and not inner.step then blame(("%s: step: %s has an update; what is around it has one too"):format(what, inner.name)) end
+  if outer.gradients and inner.gradients then blame(("%s: gradients: %s has some already"):format(what, inner.name)) end
+  if not (outer.update or outer.step or outer.gradients) then result.update, result.step = nil, nil end
+  if type(outer.update) == "function" then result.update = wrap(inner.update, outer.update) end
+  if type(outer.step) == "function" then result.step = wrap_step(inner.step, outer.step) end
+end
+
 --- Makes a class from a class. The fields are those of `define`; `update` is (p, g, s, h, inner_update,
---- group), and inner_update(p, g) is the inner rule, on any gradient. Hyperparameters, states and numbers
+--- group), and inner_update(p, g) is the inner rule, on any gradient. Around a class with a step of its own it
+--- is `step`, (self, group, closure, inner_step), and inner_step() the inner one. Hyperparameters, states and numbers
 --- of the group are those of both; no name may be in both.
 ---@param inner optlua.optim.Class
 ---@param outer table
@@ -72,7 +93,7 @@ local function transform(inner, outer)
   result.after = both(base.after, outer.after)
   result.accepts = merge_accepts(inner, outer.accepts)
   result.doc = outer.doc
-  if type(outer.update) == "function" then result.update = wrap(inner.update, outer.update) else result.update = outer.update end
+  wrap_action(what, inner, outer, result)
   if outer.name == nil then result.name = nil end
   local class = definition.define(result)
   class.inner, class.written = inner, outer -- what the rule is made of

@@ -1,0 +1,225 @@
+--- memory: what a class with a step of its own keeps: the states that it declared, in the memory of the group, and whatever
+--- else its step puts into `group.state`.
+--
+-- Group.memory is a table: by parameter a table of values, by word a value of the group. Declared states and `step` are in it during
+-- a step only. Values are saved flat, as state.<parameter>.<key> and memory.<group>.<key>; a tensor in a table has a path for a key:
+-- "old_dirs/3".
+local blame = require "optlua.blame"
+local check_saved = require "optlua.optim.saved"
+local copy = require "optlua.snapshot"
+local optlua = require "optlua"
+local shape = require "optlua.shape"
+
+local describe = shape.describe
+
+local memory = {}
+
+--- The states that were declared for a parameter.
+---@param group optlua.optim.Group
+---@param i integer
+---@return table[]
+function memory.slots(group, i) return group.of_shape[group.shape_of[i]] end
+
+-- A step ------------------------------------------------------------------------------------------------
+
+--- What is needed to put back what a group keeps.
+---@param group optlua.optim.Group
+---@param places integer[] of the parameters in the group that are given tables
+---@return table opened for the functions below
+function memory.new(group, places)
+  local opened = { group = group, places = places, made = {}, views = {}, old = {}, steps = {}, before = {}, present = {} }
+  for key, value in pairs(group.memory) do opened.before[key] = copy(value) end
+  return opened
+end
+
+--- Gives parameters their tables: declared states as tensors, the count of the update, and what else was there.
+---@param opened table
+function memory.open(opened)
+  local group = opened.group
+  for k, i in ipairs(opened.places) do
+    opened.made[k] = group.handle:grow(i)
+    opened.steps[k], opened.views[k] = group.handle:state(i)
+    opened.old[k] = copy(opened.views[k])
+    local p = group.params[i]
+    local state = group.memory[p] or {}
+    for n, slot in ipairs(memory.slots(group, i)) do state[slot.name] = opened.views[k][n] end
+    state.step = opened.steps[k] + 1
+    group.memory[p] = state
+  end
+end
+
+-- Takes a declared state back: another tensor in its place is copied.
+local function take_slot(what, slot, view, value)
+  if rawequal(view, value) then return end
+  local wanted = describe(view.dtype, view.shape)
+  local got = optlua.is_tensor(value) and describe(value.dtype, value.shape) or type(value)
+  if got ~= wanted then blame(("%s.%s: %s expected, got %s"):format(what, slot.name, wanted, got)) end
+  view:copy_(value)
+end
+
+-- Checks the keys of values that will be saved by them.
+local function check_keys(what, values)
+  for key, value in pairs(values) do
+    if not (type(key) == "string" and key:find "^[%a_][%w_]*$") and not (math.type(key) == "integer" and key > 0) then
+      blame(("%s: a key is a word or a count, not %s"):format(what, type(key) == "string" and ("%q"):format(key) or tostring(key)))
+    end
+    if type(value) == "table" then check_keys(("%s.%s"):format(what, key), value) end
+  end
+end
+
+local function check(what, values)
+  check_saved(what, values)
+  check_keys(what, values)
+end
+
+--- After the step: copies declared states that were replaced, and raises for what cannot be saved.
+---@param opened table
+function memory.close(opened)
+  local group, own, shared = opened.group, {}, {}
+  for k, i in ipairs(opened.places) do
+    local p, what = group.params[i], ("group.state of '%s'"):format(group.names[i])
+    local state = group.memory[p]
+    if type(state) ~= "table" then blame(("%s: a table expected, got %s"):format(what, type(state))) end
+    for n, slot in ipairs(memory.slots(group, i)) do
+      take_slot(what, slot, opened.views[k][n], state[slot.name])
+      state[slot.name] = nil
+    end
+    state.step = nil
+    check(what, state)
+  end
+  for _, p in ipairs(group.params) do own[p] = true end
+  for key, value in pairs(group.memory) do
+    if not own[key] then shared[key] = value end
+  end
+  check("group.state", shared)
+end
+
+-- Puts the declared states of one parameter back, and drops those that the step made.
+local function restore_slots(opened, k)
+  for n, tensor in ipairs(opened.old[k] or {}) do opened.views[k][n]:copy_(tensor) end
+  opened.group.handle:shrink(opened.places[k], opened.made[k])
+end
+
+--- Notes the parameters whose gradient is present now: their update will count.
+---@param opened table
+function memory.note_present(opened)
+  for k, i in ipairs(opened.places) do
+    opened.present[k] = opened.present[k] or opened.group.params[i].grad ~= nil
+  end
+end
+
+--- After `close`: puts back what was made for parameters that turned out to have no gradient; notes the others.
+---@param opened table
+function memory.settle(opened)
+  opened.counted = {}
+  for k, i in ipairs(opened.places) do
+    if opened.present[k] then
+      opened.counted[#opened.counted + 1] = i
+    elseif opened.steps[k] == 0 then
+      restore_slots(opened, k)
+    end
+  end
+end
+
+--- Counts the update of the parameters that `settle` noted. Cannot fail.
+---@param opened table
+function memory.count(opened)
+  for _, i in ipairs(opened.counted) do opened.group.handle:count(i) end
+end
+
+--- Puts everything back as it was at `open`.
+---@param opened table
+function memory.undo(opened)
+  opened.group.memory = opened.before
+  for k in ipairs(opened.made) do restore_slots(opened, k) end
+end
+
+-- Saving -------------------------------------------------------------------------------------------------
+
+local function has_tensor(value)
+  if optlua.is_tensor(value) then return true end
+  for _, item in pairs(type(value) == "table" and value or {}) do
+    if has_tensor(item) then return true end
+  end
+  return false
+end
+
+-- Puts a value into a flat table; tables with tensors in them, by paths.
+local function flatten(state, key, value)
+  if optlua.is_tensor(value) then
+    state[key] = value
+  elseif has_tensor(value) then
+    for name, item in pairs(value) do flatten(state, ("%s/%s"):format(key, name), item) end
+  else
+    state[key] = copy(value)
+  end
+end
+
+local function save_values(state, prefix, values)
+  for key, value in pairs(values) do flatten(state, prefix .. key, value) end
+end
+
+--- Adds what a group keeps besides declared states.
+---@param state table<string, any>
+---@param group optlua.optim.Group
+function memory.save(state, group)
+  local name_of, shared = {}, {}
+  for i, p in ipairs(group.params) do name_of[p] = group.names[i] end
+  for key, value in pairs(group.memory) do
+    if name_of[key] then save_values(state, ("state.%s."):format(name_of[key]), value) else shared[key] = value end
+  end
+  save_values(state, ("memory.%s."):format(group.name), shared)
+end
+
+-- Puts a value where its path leads.
+local function place(values, path, value)
+  local last
+  for word in path:gmatch "[^/]+" do
+    local key = math.tointeger(tonumber(word)) or word
+    if last then
+      values[last] = values[last] or {}
+      values = values[last]
+    end
+    last = key
+  end
+  values[last] = copy(value)
+end
+
+--- Reads what `save` added; `take` gives a value by its key, and notes it.
+---@param group optlua.optim.Group
+---@param state table<string, any>
+---@param take fun(key: string): any
+---@param is_slot fun(i: integer, name: string): boolean what of parameter i is read elsewhere
+---@return table
+function memory.load(group, state, take, is_slot)
+  local result, place_of = {}, {}
+  for i, name in ipairs(group.names) do place_of[name] = i end
+  for key in pairs(state) do
+    local kind, name, path = tostring(key):match "^(%a+)%.(.*)%.([^.]+)$"
+    local i = kind == "state" and place_of[name]
+    if i and path ~= "step" and path ~= "train_form" and not is_slot(i, path) then
+      local p = group.params[i]
+      result[p] = result[p] or {}
+      place(result[p], path, take(key))
+    elseif kind == "memory" and name == group.name then
+      place(result, path, take(key))
+    end
+  end
+  return result
+end
+
+-- Bytes of the tensors in a value.
+local function bytes_in(value)
+  if optlua.is_tensor(value) then return shape.bytes(value) end
+  if type(value) ~= "table" then return 0 end
+  local bytes = 0
+  for _, item in pairs(value) do bytes = bytes + bytes_in(item) end
+  return bytes
+end
+
+--- Bytes of the tensors that a group keeps besides declared states.
+---@param group optlua.optim.Group
+---@return integer
+function memory.bytes(group) return group.memory and bytes_in(group.memory) or 0 end
+
+return memory

@@ -1,0 +1,319 @@
+--- stepping: the order of what a step does: closure, hooks, classes with a step of their own, optimizers of other make, rules.
+--
+-- Rules are a transaction by themselves. What is not runs before them, on copies of all that it may change; they come back when
+-- it, or anything after it, raises or makes no update.
+local attempt = require "optlua.optim.attempt"
+local blame = require "optlua.blame"
+local hooks = require "optlua.optim.hooks"
+local memory = require "optlua.optim.memory"
+local members = require "optlua.optim.members"
+local optlua = require "optlua"
+local options = require "optlua.options"
+local transaction = require "optlua.optim.transaction"
+
+local stepping = {}
+
+local SKIP = {} -- raised where a step is not made because of a gradient that is not finite
+
+-- Rules --------------------------------------------------------------------------------------------------
+
+local function skip(self, problem)
+  self._skipped, self._problem = self._skipped + 1, problem
+  self:zero_grad()
+  return false
+end
+
+-- The groups' rules; whether the update was made.
+local function step_rules(self)
+  local skipped = self._skipped
+  transaction.step(self)
+  local made = self._skipped == skipped
+  if not made or self._clip.zero then self:zero_grad() end
+  return made
+end
+
+-- The same with what steps beside the groups.
+local function step_with_members(self)
+  if #self._members == 0 then return step_rules(self) end
+  local name = members.nonfinite(self)
+  if not name then return members.step(self, step_rules) end
+  local problem = ("the gradient of parameter '%s' is not finite"):format(name)
+  if not self._clip.skip then blame(problem) end
+  return skip(self, problem)
+end
+
+-- Closures -----------------------------------------------------------------------------------------------
+
+-- The loss that a closure returned, as a number.
+local function number_of(self, loss)
+  local value = optlua.is_tensor(loss) and loss:numel() == 1 and loss:item() or loss
+  if type(value) == "number" then return value end
+  blame(("%s: step: the closure returns the loss, a number or a tensor of one element, not %s"):format(self._name,
+    optlua.is_tensor(loss) and "a tensor of " .. loss:numel() or type(loss)))
+end
+
+local function all_finite(tensor) return tensor:isfinite():sum():item() == tensor:numel() end
+
+-- No update is to be made, because of something that is not finite.
+local function refuse(self, problem)
+  if not self._clip.skip then blame(problem) end
+  skip(self, problem)
+  error(SKIP, 0)
+end
+
+-- Looks at the gradients of a class, or at its parameters, where the optimizer looks at gradients.
+local function check_finite(self, class, what)
+  if not self._clip.measure then return end
+  for _, group in ipairs(class.groups) do
+    for i, p in ipairs(group.params) do
+      local tensor
+      if what == "gradient" then tensor = p.grad else tensor = p end
+      if tensor and not all_finite(tensor) then
+        refuse(self, what == "gradient" and ("the gradient of parameter '%s' is not finite"):format(group.names[i])
+          or ("%s made parameter '%s' not finite"):format(group.label, group.names[i]))
+      end
+    end
+  end
+end
+
+-- The closure as classes see it. What its first call returns is what the step returns.
+local function wrap_closure(run)
+  return function()
+    local loss = optlua.enable_grad(run.closure)
+    run.calls = run.calls + 1
+    if run.calls == 1 then run.loss = loss end
+    for _, work in ipairs(run.works) do
+      if work.opened then memory.note_present(work.opened) end
+    end
+    if run.unchecked then check_finite(run.optimizer, run.unchecked, "gradient") end
+    run.unchecked = nil
+    return run.strict and number_of(run.optimizer, loss) or nil
+  end
+end
+
+-- Classes that do more than rules do ---------------------------------------------------------------------
+
+-- The places in a group of the parameters that its class can be given.
+local function find_places(group)
+  local places = {}
+  for i, p in ipairs(group.params) do
+    if p.requires_grad and (group.class.needs_closure or p.grad) then places[#places + 1] = i end
+  end
+  return places
+end
+
+-- The classes of an optimizer with their groups, in the order of their first groups.
+local function list_classes(self)
+  local list, of = {}, {}
+  for _, group in ipairs(self._groups) do
+    local key = group.class.base or group.class
+    if not of[key] then
+      of[key] = { groups = {}, definition = group.class }
+      list[#list + 1] = of[key]
+    end
+    table.insert(of[key].groups, group)
+  end
+  return list
+end
+
+-- What a step or `gradients` sees of a group: hyperparameters, numbers, and the fields given.
+local function face(group, fields)
+  local class, names = group.class, group.class.number_names
+  return setmetatable(fields, {
+    __index = function(_, key)
+      if group.numbers[key] ~= nil then return group.numbers[key] end
+      if class.hyper[key] then return group.values[key] end
+      blame(("%s: %s"):format(group.title, options.unknown("field", key,
+        table.move(names, 1, #names, #class.hyper_names + 1, table.move(class.hyper_names, 1, #class.hyper_names, 1, {})))))
+    end,
+    __newindex = function(_, key, value)
+      if group.numbers[key] == nil then blame(("%s: %s"):format(group.title, options.unknown("number of the group", key, names))) end
+      if type(value) ~= "number" or value ~= value then
+        blame(("group.%s: a number expected, got %s"):format(key, value ~= value and "NaN" or type(value)))
+      end
+      group.numbers[key] = value + 0.0
+    end,
+  })
+end
+
+-- Begins with a group: what can be put back, and what its class sees.
+local function begin_group(run, group)
+  local work = { group = group, places = find_places(group), params = {}, names = {}, old = {}, numbers = {} }
+  for k, i in ipairs(work.places) do
+    work.params[k], work.names[k] = group.params[i], group.names[i]
+    work.old[k] = work.params[k]:detach():clone()
+  end
+  for name, value in pairs(group.numbers) do work.numbers[name] = value end
+  if group.memory then work.opened = memory.new(group, work.places) end
+  table.insert(run.works, work)
+  if work.opened then memory.open(work.opened) end
+  work.face = face(group, { name = group.name, params = work.params, names = work.names, state = group.memory, step = group.updates + 1 })
+  return work
+end
+
+local function restore_params(work)
+  for k, p in ipairs(work.params) do p:copy_(work.old[k]) end
+end
+
+-- Puts everything back.
+local function undo(run)
+  optlua.no_grad(function()
+    for _, work in ipairs(run.works) do
+      restore_params(work)
+      work.group.numbers, work.group.stepped = work.numbers, false
+      if work.opened then memory.undo(work.opened) end
+    end
+  end)
+end
+
+-- Calls a function that computes gradients anew for one class; those of the others stay as they are.
+local function isolate(run, class, fn)
+  local list = {}
+  for _, other in ipairs(run.classes) do
+    for _, group in ipairs(other == class and {} or other.groups) do
+      for _, p in ipairs(group.params) do list[#list + 1] = { p, p.grad and p.grad:clone() } end
+    end
+  end
+  fn()
+  for _, pair in ipairs(list) do
+    if pair[2] and pair[1].grad then pair[1].grad:copy_(pair[2]) else pair[1].grad = pair[2] end
+  end
+end
+
+-- Lets a class compute the gradients that its rule is given.
+local function find_gradients(run, class)
+  local works, faces, count = {}, {}, 0
+  for i, group in ipairs(class.groups) do
+    works[i] = begin_group(run, group)
+    faces[i], count = works[i].face, count + #works[i].places
+  end
+  if count == 0 then return end
+  local definition = class.definition
+  run.place = ("%s, gradients of update %d"):format(definition.name, run.optimizer._clock.updates + 1)
+  local function call() definition.gradients(run.optimizer, faces, definition.needs_closure and run.evaluate or nil) end
+  if definition.needs_closure then isolate(run, class, call) else call() end
+  for _, work in ipairs(works) do restore_params(work) end
+end
+
+-- Steps one group of a class with a step of its own.
+local function step_group(run, group)
+  local work, class = begin_group(run, group), group.class
+  if #work.places == 0 then return end
+  if not class.needs_closure then memory.note_present(work.opened) end
+  run.place = ("%s, update %d"):format(group.label, group.updates + 1)
+  class.step(run.optimizer, work.face, class.needs_closure and run.evaluate or nil)
+  memory.close(work.opened)
+  memory.settle(work.opened)
+  group.stepped = #work.opened.counted > 0
+end
+
+local function step_class(run, class)
+  local self, needs = run.optimizer, class.definition.needs_closure
+  local function step_groups()
+    for _, group in ipairs(class.groups) do step_group(run, group) end
+  end
+  if needs then
+    run.unchecked = class
+    isolate(run, class, step_groups)
+  else
+    check_finite(self, class, "gradient")
+    step_groups()
+  end
+  check_finite(self, class, "parameter")
+end
+
+-- Whether one class that needs a closure has everything that can be updated: nobody else wants its gradients.
+local function is_alone(run)
+  local found
+  for _, class in ipairs(run.classes) do
+    for _, group in ipairs(class.groups) do
+      if #find_places(group) > 0 then
+        if found and found ~= class then return false end
+        found = class
+      end
+    end
+  end
+  return found ~= nil and found.definition.needs_closure and #run.optimizer._members == 0
+end
+
+-- Calls a function for the classes that have a field; the optimizer is busy meanwhile, and nothing is recorded.
+local function for_classes(run, field, fn)
+  for _, class in ipairs(run.classes) do
+    if class.definition[field] then hooks.busy(run.optimizer, optlua.no_grad, fn, run, class) end
+  end
+  run.place = nil
+end
+
+-- Counts the updates that were made without the machine.
+local function count_updates(run)
+  for _, work in ipairs(run.works) do
+    local group = work.group
+    if group.stepped then
+      memory.count(work.opened)
+      group.updates, group.stepped = group.updates + 1, false
+      run.optimizer._norm = nil -- of the rules alone
+    end
+  end
+end
+
+local function take(run)
+  local self = run.optimizer
+  if self._whole then self._whole:move(self._clock.updates) end
+  for _, group in ipairs(self._groups) do group:stage(self._clock.updates) end
+  if run.closure and not is_alone(run) then hooks.busy(self, run.evaluate) end
+  for_classes(run, "gradients", find_gradients)
+  hooks.run(self, self._before)
+  for_classes(run, "step", step_class)
+  if not step_with_members(self) then error(SKIP, 0) end
+  count_updates(run)
+end
+
+-- A step of an optimizer that has more than rules; what the closure returned first.
+local function step_specially(self, closure)
+  local run = { optimizer = self, closure = closure, classes = list_classes(self), works = {}, calls = 0 }
+  for _, class in ipairs(run.classes) do
+    local definition = class.definition
+    run.strict = run.strict or definition.needs_closure
+    if definition.needs_closure and not closure then
+      blame(("%s: step: %s needs a closure, which computes the gradients anew and returns the loss: optimizer:step(function() "
+        .. "optimizer:zero_grad() … loss:backward() return loss end)"):format(self._name, definition.name))
+    end
+  end
+  run.evaluate = closure and wrap_closure(run)
+  local ok, problem = attempt(function() take(run) end, function() undo(run) end, function() return run.place end)
+  if not ok and problem ~= SKIP then error(problem, 0) end
+  return run.loss
+end
+
+-- The step -----------------------------------------------------------------------------------------------
+
+local function is_special(self)
+  local groups = self._groups
+  for i = 1, #groups do
+    local class = groups[i].class
+    if class.step or class.gradients then return true end
+  end
+  return false
+end
+
+--- Takes a step: of the rules, and of what else there is.
+---@param self table the optimizer
+---@param closure? fun(): any
+---@return any # what the closure returned, at its first call
+function stepping.step(self, closure)
+  local loss
+  if closure ~= nil and not options.is_callable(closure) then
+    blame(("%s: step: a closure is a function, not a %s"):format(self._name, type(closure)))
+  end
+  if is_special(self) then
+    loss = step_specially(self, closure)
+  else
+    if closure then loss = optlua.enable_grad(closure) end
+    hooks.run(self, self._before)
+    if #self._members > 0 then step_with_members(self) else transaction.step(self) end
+  end
+  hooks.run(self, self._after)
+  return loss
+end
+
+return stepping
