@@ -3,7 +3,7 @@
 ---
 --- It needs a closure, which it calls up to max_eval times a step, and which has to give the same loss for the same parameters:
 --- that of all data, or of one large batch. Each group is minimised by itself. It keeps 2 * history_size copies of its parameters;
---- where other parameters are to be moved than before, since some were frozen or woken, it begins anew.
+--- where other parameters have a gradient than before, it begins anew.
 ---   lr: the length of a step, and what a line search tries first; the very first step is shorter
 ---   max_iter: directions in a step
 ---   max_eval: evaluations in a step; 0: 5/4 of max_iter
@@ -16,14 +16,24 @@ local vector = require "optlua.optim.vector"
 
 -- What is known from the steps before: vectors from the states of parameters, numbers from that of the group.
 local vectors = { "d", "prev_grad" }
-local numbers = { "t", "H_diag", "prev_loss", "n_iter", "func_evals" }
+local numbers = { "t", "H_diag", "prev_loss", "n_iter" }
 local histories = { "old_dirs", "old_stps" }
 
 local function same(a, b) return table.concat(a or {}, "\n") == table.concat(b, "\n") end
 
+-- The parameters that are moved: those with a gradient.
+local function select_params(group)
+  local params, names = {}, {}
+  for i, p in ipairs(group.params) do
+    if p.grad and p:numel() > 0 then params[#params + 1], names[#names + 1] = p, group.names[i] end
+  end
+  return params, names
+end
+
 local function recall(group)
-  local memory = { n_iter = 0, func_evals = group.state.func_evals or 0 }
-  if not same(group.state.names, group.names) then return memory end
+  local memory = { n_iter = 0 }
+  memory.params, memory.names = select_params(group)
+  if #memory.names == 0 or not same(group.state.names, memory.names) then return memory end
   for _, name in ipairs(numbers) do memory[name] = group.state[name] end
   memory.ro = table.move(group.state.ro, 1, #group.state.ro, 1, {})
   for _, name in ipairs(vectors) do memory[name] = {} end
@@ -31,7 +41,7 @@ local function recall(group)
     memory[name] = {}
     for k = 1, #memory.ro do memory[name][k] = {} end
   end
-  for i, p in ipairs(group.params) do
+  for i, p in ipairs(memory.params) do
     local s = group.state[p]
     for _, name in ipairs(vectors) do memory[name][i] = s[name] end
     for _, name in ipairs(histories) do
@@ -42,10 +52,10 @@ local function recall(group)
 end
 
 local function remember(group, memory)
-  for _, name in ipairs(numbers) do group.state[name] = memory[name] end
   if memory.n_iter == 0 then return end
-  group.state.ro, group.state.names = memory.ro, group.names
-  for i, p in ipairs(group.params) do
+  for _, name in ipairs(numbers) do group.state[name] = memory[name] end
+  group.state.ro, group.state.names = memory.ro, memory.names
+  for i, p in ipairs(memory.params) do
     local s = group.state[p]
     for _, name in ipairs(vectors) do s[name] = memory[name][i] end
     for _, name in ipairs(histories) do
@@ -98,7 +108,7 @@ end
 
 -- Finds a length for the step, and makes it: the point that was reached, and the evaluations.
 local function move(memory, now, group, evaluate, limit)
-  local params, d = group.params, memory.d
+  local params, d = memory.params, memory.d
   local x = vector.clone(params)
   local point, count = search(function(t)
     vector.add(params, t, d)
@@ -118,9 +128,9 @@ local function is_over(memory, now, group)
     or math.abs(now.f - memory.prev_loss) < group.tolerance_change
 end
 
-local function minimise(memory, group, evaluate)
+local function minimise(memory, now, group, evaluate)
   local max_eval = group.max_eval > 0 and group.max_eval or group.max_iter * 5 // 4
-  local now, evals = evaluate(), 1
+  local evals = 1
   if vector.largest(now.grad) <= group.tolerance_grad then return end
   for i = 1, group.max_iter do
     turn(memory, now, group)
@@ -131,7 +141,7 @@ local function minimise(memory, group, evaluate)
       now, count = move(memory, now, group, evaluate, max_eval - evals)
       evals = evals + count
     else
-      vector.add(group.params, memory.t, memory.d)
+      vector.add(memory.params, memory.t, memory.d)
       if i == group.max_iter then return end
       now, evals = evaluate(), evals + 1
     end
@@ -153,11 +163,14 @@ return optim.define {
   },
   needs_closure = true,
   step = function(_, group, closure)
+    local function evaluate()
+      group.state.func_evals = (group.state.func_evals or 0) + 1
+      return closure()
+    end
+    local loss = evaluate()
     local memory = recall(group)
-    minimise(memory, group, function()
-      local loss = closure()
-      memory.func_evals = memory.func_evals + 1
-      return { f = loss, grad = vector.gradients(group.params) }
+    minimise(memory, { f = loss, grad = vector.gradients(memory.params) }, group, function()
+      return { f = evaluate(), grad = vector.gradients(memory.params) }
     end)
     remember(group, memory)
   end,

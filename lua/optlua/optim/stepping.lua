@@ -155,14 +155,16 @@ local function restore_params(work)
   for k, p in ipairs(work.params) do p:copy_(work.old[k]) end
 end
 
+local function undo_work(work)
+  restore_params(work)
+  work.group.numbers, work.group.stepped = work.numbers, false
+  if work.opened then memory.undo(work.opened) end
+end
+
 -- Puts everything back.
 local function undo(run)
   optlua.no_grad(function()
-    for _, work in ipairs(run.works) do
-      restore_params(work)
-      work.group.numbers, work.group.stepped = work.numbers, false
-      if work.opened then memory.undo(work.opened) end
-    end
+    for _, work in ipairs(run.works) do undo_work(work) end
   end)
 end
 
@@ -205,6 +207,7 @@ local function step_group(run, group)
   memory.close(work.opened)
   memory.settle(work.opened)
   group.stepped = #work.opened.counted > 0
+  if not group.stepped then undo_work(work) end -- no gradient was there: nothing happens
 end
 
 local function step_class(run, class)

@@ -74,7 +74,8 @@ function pieces.absent(subject)
   one:run(1)
   trial.same(before, one:picture(), "after a step without any gradient")
   one:run(2)
-  if subject.numbers or not subject.class.update then return nil end
+  local class = subject.class
+  if subject.numbers or class.gradients or not class.update then return nil end -- parameters depend on each other
   local alone = trial.new(subject, { pieces = { list[2] } }):run(1)
   alone.now = 5
   trial.same(one:picture(), alone:run(2):picture(), "beside another parameter and alone", "[ .]p2")
