@@ -474,7 +474,6 @@ void ol_open_group(lua_State *L) {
                                             { "layouts", set_layouts },
                                             { "state", read_state },
                                             { "restore", restore },
-
                                             { "grow", grow },
                                             { "shrink", shrink },
                                             { "count", count_update },
