@@ -196,6 +196,18 @@ describe("optim.check", function()
     assert.equal("does not apply", optim.check(optim.Muon).no_dimension.result)
   end)
 
+  it("lets a rule end after the updates that it is made for", function()
+    local rates = {}
+    for k = 1, 150 do rates[k] = 0.1 / k end
+    local class = define(function(p, g, s, h)
+      s.m = g
+      return p - rates[h.step] * h.lr * g
+    end, { state = { m = 0 } })
+    local report = optim.check(class)
+    assert.is_true(report.ok, tostring(report))
+    assert.equal("holds", report.states.result)
+  end)
+
   it("tests wrappers as far as it goes", function()
     local wrapper = optim.wrapper { name = "Around", hyper = { lr = 0.1 }, build = function(named_params, args)
       return optim.SGD(named_params, { lr = args.lr, momentum = 0.9 })

@@ -208,6 +208,14 @@ print "trained"
     end)
   end)
 
+  it("says what it cannot test", function()
+    with_files({ ["odd.lua"] = good:gsub("hyper =", "accepts = { ndim = 9 }, hyper =") .. "return make('Odd', 1)" },
+      "optlua check odd.lua; echo $?", function(result)
+      assert.equal("", result.err)
+      assert.matches("optim.check: Odd accepts no parameter of the shapes that were tried[^\n]*\n1\n$", result.out)
+    end)
+  end)
+
   it("says where a script fails, and finds its modules beside it", function()
     with_files({ ["bad.lua"] = good .. "error 'no luck' return make('Down', 1)", ["x/rule.lua"] = down,
       ["x/again.lua"] = "local optim = require 'optlua.optim' return optim.transform(require 'rule', { name = 'Twice', "

@@ -88,9 +88,9 @@ local function check_classes(path)
   end
   local good = true
   for _, class in ipairs(found) do
-    local report = test(class)
+    local tested, report = pcall(test, class)
     print(report)
-    good = good and report.ok
+    good = good and tested and report.ok
   end
   return good
 end
