@@ -193,6 +193,8 @@ describe("optim.check", function()
     local class = define(good, { accepts = function(tensor) return tensor.ndim == 3 and tensor.shape[1] == 7, "7 is wanted" end })
     fails("optim.check: X accepts no parameter of the shapes that were tried", optim.check, class)
     assert.is_true(optim.check(class, { shapes = { { 7, 2, 2 } } }).ok)
+    fails("optim.check: X accepts no parameter of shape 2: 7 is wanted", optim.check, class, { shapes = { { 7, 2, 2 }, { 2, 7, 2 } } })
+    fails("optim.check: shapes: one at least", optim.check, class, { shapes = {} })
     assert.equal("does not apply", optim.check(optim.Muon).no_dimension.result)
   end)
 

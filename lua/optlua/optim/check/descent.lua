@@ -1,5 +1,6 @@
 --- descent: whether a class goes downhill: on a quadratic, and in Rosenbrock's valley.
 local optlua = require "optlua"
+local trial = require "optlua.optim.check.trial"
 
 local descent = {}
 
@@ -38,11 +39,7 @@ local function descend(subject, problem, hypers, options)
   local list, groups = {}, { { match = "*", class = subject.class } }
   for k, shape in ipairs(subject.shapes) do list[k] = { "p" .. k, start(shape, problem.x, problem.y) } end
   for name, value in pairs(hypers) do groups[1][name] = value end
-  local k = 0
-  local optimizer = optlua.optim.container(function()
-    k = k + 1
-    if list[k] then return list[k][1], list[k][2] end
-  end, groups, options)
+  local optimizer = trial.container(list, groups, options)
   local function loss()
     local total = 0
     for _, pair in ipairs(list) do total = total + problem.loss(pair[2]:reshape(-1)) end
@@ -105,7 +102,7 @@ local valley = { loss = rosenbrock, x = -1.2, y = 1 }
 --- Falls on a quadratic; from here on the subject is tried with the rate that did.
 function descent.quadratic(subject)
   local said, hypers = fall(subject, bowl)
-  subject.hypers, subject.falls = hypers, true
+  subject.hypers = hypers
   return said
 end
 

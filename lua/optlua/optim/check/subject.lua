@@ -28,13 +28,22 @@ function subject.taller(shape, least)
 end
 
 -- The first shapes that a class accepts.
-local function choose_shapes(class, given)
+local function choose_shapes(class)
   local shapes = {}
-  for _, shape in ipairs(given or candidates) do
+  for _, shape in ipairs(candidates) do
     if #shapes < 3 and subject.accepts(class, shape) then shapes[#shapes + 1] = shape end
   end
   if shapes[1] then return shapes end
   blame(("optim.check: %s accepts no parameter of the shapes that were tried; give some: { shapes = { { 8, 8 } } }"):format(class.name))
+end
+
+-- Raises unless a class accepts these shapes.
+local function check_shapes(class, shapes)
+  for k, shape in ipairs(shapes) do
+    local why = class.refuses and class:refuses(optlua.zeros(shape), "p" .. k)
+    if why then blame(("optim.check: %s accepts no parameter of shape %d: %s"):format(class.name, k, why)) end
+  end
+  return shapes[1] and shapes or blame "optim.check: shapes: one at least expected"
 end
 
 -- Updates at which a rule is looked at: it may do something only now and then, or from some on; or end after the first dozen.
@@ -111,7 +120,7 @@ end
 ---@return table subject { class, hypers, shapes, rule }; `rule` says what a rule does: whether it is elementwise, multiplies
 --- matrices, adds to numbers of its group, which slots it has and which it used; or is nil and `problem` says why
 function subject.new(class, hypers, shapes)
-  local self = { class = class, hypers = hypers, shapes = choose_shapes(class, shapes) }
+  local self = { class = class, hypers = hypers, shapes = shapes and check_shapes(class, shapes) or choose_shapes(class) }
   self.numbers = class.numbers and (next(class.numbers) or class.before or class.after) and true or false
   if not class.update then
     self.why = "it is no update rule"

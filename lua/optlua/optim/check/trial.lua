@@ -44,6 +44,19 @@ local function groups_of(subject, names)
   return groups
 end
 
+--- Makes a container.
+---@param list table[] { name, tensor } each
+---@param groups table[]
+---@param options? table
+---@return optlua.optim.Container
+function trial.container(list, groups, options)
+  local k = 0
+  return optlua.optim.container(function()
+    k = k + 1
+    if list[k] then return list[k][1], list[k][2] end
+  end, groups, options)
+end
+
 --- Makes a trial.
 ---@param subject table
 ---@param given? { pieces?: table[], groups?: string[][], options?: table } pieces default to the subject's shapes, groups (lists
@@ -59,13 +72,8 @@ function trial.new(subject, given)
     self.pieces[k] = { name = piece.name, shape = piece.shape, first = piece.first, tensor = tensor }
     list[k], names[k] = { piece.name, tensor }, piece.name
   end
-  local k = 0
-  local function next_parameter()
-    k = k + 1
-    if list[k] then return list[k][1], list[k][2] end
-  end
   optlua.manual_seed(1)
-  self.optimizer = optlua.optim.container(next_parameter, groups_of(subject, given.groups or { names }), given.options)
+  self.optimizer = trial.container(list, groups_of(subject, given.groups or { names }), given.options)
   return self
 end
 
