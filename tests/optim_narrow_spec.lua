@@ -1,5 +1,6 @@
 -- States in bfloat16 and in codes of 8 bits: how they round, what that does to training, how they are saved.
 local optlua = require "optlua"
+local files = require "files"
 local process = require "process"
 local nn, optim = optlua.nn, optlua.optim
 
@@ -253,6 +254,42 @@ describe("training with narrow states", function()
     end)
   end
 
+  it("gives the same bits whether arrays lie in memory or in a cache", function()
+    local count, part = 4000 * 1024 + 5037, 1000 * 1024 -- blocks of 256 stay whole
+    optlua.manual_seed(1)
+    local values, gradient = optlua.randn { count }, optlua.randn { count }
+    local function trained(p, opts)
+      local optimizer = optim.AdamW({ { "w", p } }, opts)
+      for _ = 1, 3 do optimizer:step() end
+      return p:detach()
+    end
+    for _, dtype in ipairs { "bfloat16", "8bit-all" } do
+      local opts = { state_dtype = dtype, state_rounding = "nearest" }
+      local whole = trained(leaf(values, gradient), opts)
+      for first = 1, count, part do
+        local length = math.min(part, count - first + 1)
+        local piece = trained(leaf(values:narrow(1, first, length), gradient:narrow(1, first, length):clone()), opts)
+        assert.is_true(whole:narrow(1, first, length):equal(piece))
+      end
+    end
+  end)
+
+  it("costs nothing when memory ends: no update is half made, and nothing is left behind", function()
+    optlua.manual_seed(8)
+    local start = optlua.randn { 70, 65 }
+    local function train()
+      local optimizer = optim.AdamW({ { "w", leaf(start, start) }, { "v", leaf(start, start) } }, { state_dtype = "8bit-all" })
+      for _ = 1, 2 do optimizer:step() end
+      return optimizer:state_dict()
+    end
+    local kept_state = train() -- then its programs are known
+    assert.is_true(files.fail_allocations(function() train() end) > 10)
+    local optimizer = optim.AdamW({ { "w", leaf(start, start) }, { "v", leaf(start, start) } }, { state_dtype = "bfloat16" })
+    local function load() said(optimizer.load_state_dict, optimizer, kept_state) end
+    load() -- then it has states
+    assert.is_true(files.fail_allocations(load) > 5)
+  end)
+
   local place
   before_each(function() place = process.folder() end)
   after_each(function() process.remove(place) end)
@@ -338,6 +375,22 @@ describe("the storage of states", function()
     assert.equal(127, state["state.w.a"]:min():item())
     assert.equal(2, state["scale.w.b"]:max():item())
     assert.equal(255, state["state.w.b"]:min():item())
+  end)
+
+  it("rounds as the class declares, where nobody says otherwise", function()
+    local Slow = optim.define { name = "Slow", state = { average = { rounding = "stochastic" }, size = { positive = true, rounding = "nearest" } },
+      update = function(p, g, s)
+        s.average, s.size = g, optim.abs(g)
+        return p
+      end }
+    local text = Slow:program { state_dtype = "bfloat16" }
+    assert.matches("average = bfloat16%(.-, stochastic%)", text)
+    assert.matches("size = bfloat16%(t%d%)", text)
+    assert.is_nil((Slow:program { state_dtype = "bfloat16", state_rounding = "nearest" }):find "stochastic")
+    assert.is_nil((Slow:program {}):find "stochastic")
+    assert.matches("exp_avg_slow bfloat16 %(stochastic%)", (select(2, dtypes("AdEMAMix", { state_dtype = "bfloat16" })):plan()))
+    fails('Bad: state: a: rounding: "nearest" or "stochastic" expected', optim.define,
+      { name = "Bad", state = { a = { rounding = "up" } }, update = function(p) return p end })
   end)
 
   it("is shown by the plan, with its bytes", function()

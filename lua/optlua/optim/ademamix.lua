@@ -21,7 +21,7 @@ return optim.define {
     maximize = false,
   },
   state = function(_, h)
-    return { exp_avg_fast = h.betas[1] ~= 0 and 0 or nil, exp_avg_slow = 0, exp_avg_sq = { positive = true } }
+    return { exp_avg_fast = h.betas[1] ~= 0 and 0 or nil, exp_avg_slow = { rounding = "stochastic" }, exp_avg_sq = { positive = true } }
   end,
   update = function(p, g, s, h)
     local b1, b2 = h.betas[1], h.betas[2]

@@ -12,7 +12,7 @@ return optim.define {
     weight_decay = { default = 0, min = 0 },
     maximize = false,
   },
-  state = { ax = 0 },
+  state = { ax = { exact = true } },
   update = function(p, g, s, h)
     local before = h.step - 1
     local eta = h.lr / (1 + h.lambd * h.lr * before) ^ h.alpha

@@ -141,9 +141,10 @@ end
 ---    element of a list. Words that groups use themselves (name, match, class, expect, step …) are refused.
 ---   state: tensors that a parameter keeps, by name: 0 or another number (filled with it), "param" (a
 ---    copy of the parameter), or a table { shape = {…}, init = a number or "param", dtype = "float32",
----    "float64" or "bfloat16", positive = true for what is never negative (narrow types then round it
----    stochastically), exact = true for what narrow types may not hold, as copies of the parameter are }; what is
----    left out is as the parameter is, and zero. Or a function (shape, h) that returns such a table, so that states can
+---    "float64" or "bfloat16", positive = true for what is never negative; exact = true for what
+---    narrow types may not hold (copies of the parameter are exact); rounding = "stochastic" for what moves by
+---    steps that narrow types would lose, as positive states do }; what is left out is as the parameter is, and
+---    zero. Or a function (shape, h) that returns such a table, so that states can
 ---    depend on the shape and on hyperparameters. They are made when the parameter is first updated.
 ---   update: the rule, update(p, g, s, h, group); see below
 ---   group: { x = 0 }: numbers of the group, in double precision, saved with it

@@ -324,7 +324,9 @@ end
 ---    of such words by state, { exp_avg = "8bit" }. Codes hold for parameters of 4,096 elements and more, and
 ---    have a scale for each 256; averages and other copies of the parameter stay exact. Default: as the parameter
 ---   state_rounding: "nearest", "stochastic", or a table of such by state, for bfloat16 and codes; default:
----    stochastic for states declared positive, which would cease to decay, and nearest for the others
+---    stochastic for states declared positive, which would cease to decay, and for those whose class says so;
+---    nearest for the others. The noise is the same for the same seed (optlua.manual_seed when the optimizer is
+---    made; it is saved), update, parameter and state
 ---   track_updates: stats() then has the ratio of the norm of the update to that of the weights
 ---   in_backward: true to update each parameter during backward, as soon as its gradient is complete, and free the gradient
 ---    then: memory for the gradients of one layer, not of all. The bits are those of an ordinary update

@@ -39,7 +39,8 @@ return optim.define {
     growth_rate = { default = math.huge, min = 1, doc = "of the estimate in an update, at most" },
   },
   state = function(_, h)
-    return { exp_avg = h.betas[1] > 0 and 0 or nil, exp_avg_sq = { positive = true }, s = 0, p0 = { init = "param", exact = true } }
+    return { exp_avg = h.betas[1] > 0 and 0 or nil, exp_avg_sq = { positive = true },
+      s = { rounding = "stochastic" }, p0 = { init = "param", exact = true } }
   end,
   group = { d = 0, d_max = 0, numerator = 0, rate = 0, moved = 0, total = 0 },
   before = function(group, h)

@@ -6,7 +6,7 @@ local storage = require "optlua.optim.storage"
 local slots = {}
 
 local floats = { "bfloat16", "float32", "float64" }
-local fields = { dtype = true, exact = true, init = true, positive = true, shape = true }
+local fields = { dtype = true, exact = true, init = true, positive = true, rounding = true, shape = true }
 
 local function check_shape(shape)
   if type(shape) ~= "table" then return "shape: a list expected" end
@@ -29,11 +29,14 @@ local function check_table(spec)
   if init ~= nil and init ~= "param" and (type(init) ~= "number" or init ~= init) then
     return "init: a number or \"param\" expected"
   end
+  if spec.rounding ~= nil and spec.rounding ~= "nearest" and spec.rounding ~= "stochastic" then
+    return "rounding: \"nearest\" or \"stochastic\" expected"
+  end
   if init == "param" and spec.shape then return "init: a copy of the parameter has the parameter's shape" end
   local problem, shape
   if spec.shape ~= nil then problem, shape = check_shape(spec.shape) end
   return problem, { dtype = dtype, init = init or 0, shape = shape, positive = spec.positive and true or false,
-    exact = spec.exact and true or init == "param" }
+    exact = spec.exact and true or init == "param", rounding = spec.rounding }
 end
 
 local function check_slot(name, spec)
@@ -53,7 +56,7 @@ end
 --- Checks a table of states; their order is that of their names.
 ---@param what string the class, for messages
 ---@param declared table<string, any>
----@return table[] layout a list of { name, dtype, shape, init, positive, exact }
+---@return table[] layout a list of { name, dtype, shape, init, positive, exact, rounding }
 function slots.layout(what, declared)
   if type(declared) ~= "table" then
     blame(("%s: state: a table of states expected, got %s"):format(what, type(declared)))

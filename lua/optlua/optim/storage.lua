@@ -14,7 +14,7 @@ storage.settings = {
   state_dtype = { required = false, type = "string|table", choices = { "bfloat16", "8bit", "8bit-all", "float32", "float64" },
     doc = "in which states are stored that declare no dtype, or a table of such by state; default: as the parameter is" },
   state_rounding = { required = false, type = "string|table", choices = { "nearest", "stochastic" },
-    doc = "of narrow states, or a table of such by state; default: stochastic of those declared positive, else nearest" },
+    doc = "of narrow states, or a table of such by state; default: what the class declares, or stochastic of positive ones, else nearest" },
 }
 
 -- What is said of one state: the word for all, or its own.
@@ -48,12 +48,9 @@ function storage.apply(layout, sizes, how)
   local result = {}
   for i, slot in ipairs(layout) do
     local dtype = dtype_for(slot, sizes, word_for(how.state_dtype, slot.name))
-    local rounding = is_narrow[dtype]
-      and (word_for(how.state_rounding, slot.name) or slot.positive and "stochastic" or "nearest") or nil
-    result[i] = slot
-    if dtype ~= slot.dtype or rounding then
-      result[i] = setmetatable({ dtype = dtype, rounding = rounding }, { __index = slot })
-    end
+    local rounding = is_narrow[dtype] and (word_for(how.state_rounding, slot.name) or slot.rounding
+      or slot.positive and "stochastic" or "nearest")
+    result[i] = setmetatable({ dtype = dtype, rounding = rounding }, { __index = slot })
   end
   return result
 end
