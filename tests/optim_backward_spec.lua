@@ -205,6 +205,22 @@ describe("an update in backward", function()
     assert.same({ 1, 1 }, values(model.a))
   end)
 
+  it("ends with the making of another for its parameters", function()
+    for _, in_backward in ipairs { false, true } do
+      local model, old = hold { a = optlua.ones { 1 } }
+      local new = optim.container(model, "SGD", { lr = 0.25, in_backward = in_backward })
+      model.a:sum():backward()
+      fails("step: an optimizer that was made later has the gradients of parameter 'a'", old.step, old)
+      new:step()
+      assert.equal(0.75, model.a:item())
+    end
+  end)
+
+  it("is in the plan", function()
+    local _, optimizer = hold { a = optlua.ones { 1 } }
+    assert.matches("each parameter is updated in backward", optimizer:plan())
+  end)
+
   it("takes groups that are added", function()
     local model, optimizer = hold { a = optlua.ones { 2 } }
     local b = optlua.ones({ 2 }, { requires_grad = true })
@@ -369,9 +385,8 @@ describe("in_backward refuses", function()
     fails("a parameter is updated in backward", nn.utils.clip_grad_value_, model, 1)
   end)
 
-  it("a second optimizer of the same kind, and averages in the place of weights", function()
+  it("averages in the place of weights", function()
     local model, optimizer = hold({ a = optlua.ones { 1 } }, "SGD", { lr = 0.5, ema = 0.5 })
-    fails("parameter 'a' is updated in backward by another optimizer", optim.container, model, "SGD", { in_backward = true })
     model.a:sum():backward()
     optimizer:step()
     fails("backward: not inside with_ema", optimizer.with_ema, optimizer, function() model.a:sum():backward() end)
@@ -523,6 +538,9 @@ describe("a spec with optimizer.in_backward", function()
     local want = train_to("plain", "")
     assert.equal(want, train_to("inside", "--optimizer.in_backward=true"))
     assert.equal(want, train_to("again", "--optimizer.in_backward=true --resume inside/checkpoints/step-00000015"))
+    local plan = process.run(place, "optlua s.lua --optimizer.in_backward=true --plan").out
+    assert.matches("gradients 128 bytes at a time", plan)
+    assert.equal(0, process.run(place, "optlua s.lua --optimizer.in_backward=true --find-lr").code)
     local function refused(words, why)
       local result = process.run(place, "optlua s.lua --optimizer.in_backward=true --out x " .. words)
       assert.equal(1, result.code)

@@ -7,6 +7,7 @@
  *   updater:open(visit, grad_scale)
  *                            within a transaction of begin: all rules were traced; the step, taken
  *                            out of the transaction, awaits the gradients
+ *   updater:lost()           the name of a parameter whose gradients go elsewhere now, or nothing
  *   updater:is_running()     whether a backward runs
  *   updater:close()          ends an update: how many parameters of each group were part of it
  */
@@ -144,13 +145,6 @@ static int new_updater(lua_State *L) {
   return 1;
 }
 
-static void check_free(lua_State *L, const ol_group *group) {
-  for (int64_t i = 0; i < group->count; i++)
-    if (group->member[i].param->taker)
-      ol_throw(L, "in_backward: parameter '%s' is updated in backward by another optimizer",
-               group->member[i].name);
-}
-
 /* Takes the gradients of a member; memory that is kept for the next one is freed. */
 static void take_member(updater *self, ol_member *m) {
   ol_set_taker(m->param, &self->base);
@@ -166,7 +160,6 @@ static int add_group(lua_State *L) {
   ol_group **grown;
   updater *self = check_updater(L);
   ol_group *group = ol_check_group(L, 2);
-  check_free(L, group);
   size_t size = (size_t)(self->count + 1) * sizeof *grown;
   ol_check(L, OL_ALLOC(&error, size, "an optimizer", &grown), &error);
   for (int64_t g = 0; g < self->count; g++) grown[g] = self->group[g];
@@ -205,6 +198,18 @@ static int open_updater(lua_State *L) {
   return 0;
 }
 
+static int lost(lua_State *L) {
+  const updater *self = check_updater(L);
+  for (int64_t g = 0; g < self->count; g++)
+    for (int64_t i = 0; i < self->group[g]->count; i++) {
+      const ol_member *m = &self->group[g]->member[i];
+      if (m->param->taker == &self->base.object) continue;
+      lua_pushstring(L, m->name);
+      return 1;
+    }
+  return 0;
+}
+
 static int is_running(lua_State *L) {
   lua_pushboolean(L, check_updater(L)->top != NULL);
   return 1;
@@ -227,11 +232,9 @@ static void make_table(lua_State *L) {
 }
 
 void ol_open_updater(lua_State *L) {
-  static const luaL_Reg methods[] = { { "add", add_group },
-                                      { "open", open_updater },
-                                      { "is_running", is_running },
-                                      { "close", close_updater },
-                                      { NULL, NULL } };
+  static const luaL_Reg methods[] = { { "add", add_group },         { "open", open_updater },
+                                      { "is_running", is_running }, { "lost", lost },
+                                      { "close", close_updater },   { NULL, NULL } };
   static const luaL_Reg functions[] = { { "updater", new_updater }, { NULL, NULL } };
   make_table(L);
   ol_make_handle(L, UPDATER, methods, release_updater);

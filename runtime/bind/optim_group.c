@@ -2,6 +2,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "bind/error.h"
 #include "bind/optim.h"
 #include "bind/symbol.h"
@@ -85,7 +86,8 @@ static const char **check_names(lua_State *L, int arg, int64_t count) {
   return names;
 }
 
-/* group(names, tensors): a group of these parameters. */
+/* group(names, tensors): a group of these parameters. One that was updated in backward is not any
+ * more: the optimizer that is made last has the gradients. */
 static int new_group(lua_State *L) {
   ol_error error;
   int64_t count;
@@ -101,6 +103,7 @@ static int new_group(lua_State *L) {
   for (int64_t i = 0; i < count; i++) {
     lua_rawgeti(L, 2, i + 1);
     ol_know_tensor(L, -1);
+    ol_set_taker(params[i], NULL);
     lua_pop(L, 1);
   }
   return 1;

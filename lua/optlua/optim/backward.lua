@@ -105,8 +105,12 @@ function backward.drop(self)
   for _, group in ipairs(self._groups) do group.begun = false end
 end
 
--- Gradients that no backward has brought would be lost.
-local function refuse_gradients(self)
+-- Gradients that no backward has brought would be lost, and those that went elsewhere are.
+local function check_gradients(self)
+  local lost = self._updater:lost()
+  if lost then
+    blame(("%s: step: an optimizer that was made later has the gradients of parameter '%s'"):format(self._name, lost))
+  end
   for _, group in ipairs(self._groups) do
     local name = group.handle:present()
     if name then
@@ -124,7 +128,7 @@ function backward.step(self, closure)
     blame(self._name .. ": step: no closure with in_backward: its backward has made the update before anything can be compared")
   end
   backward.refuse_running(self, "step")
-  refuse_gradients(self)
+  check_gradients(self)
   local counts, any = { self._updater:close() }, false
   for i, group in ipairs(self._groups) do
     group.present = counts[i] > 0

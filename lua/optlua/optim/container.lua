@@ -331,14 +331,6 @@ end
 ---   in_backward: true to update each parameter during backward, as soon as its gradient is complete, and free the gradient
 ---    then: memory for the gradients of one layer, not of all. The bits are those of an ordinary update
 ---
---- With in_backward, loss:backward() makes the update, and optimizer:step() ends it: it counts it, the clock of schedules goes
---- on, and hooks after a step run. It must be called, after one backward, or several that share no parameter: a second update of a
---- parameter before it is an error. Gradients are absent afterwards (parameter.grad is nil); a hook of a parameter sees, and may
---- replace, its gradient. An error of a schedule or a rule is raised by backward before anything has changed; one that comes
---- later (a hook, nonfinite = "error", lack of memory) leaves the parameter whose turn it is as it was, with all that would have come
---- after it, and what came before stays updated. Refused, as they need all gradients at once: max_norm, nonfinite = "skip",
---- track_updates, rules with `after` or group_add, several batches for one update, closures, hooks before a step.
----
 --- Gradients are changed as they are read, in the pass of the update, and never written. In this order: they are divided by
 --- grad_scale, must be finite (where a norm or nonfinite asks for it), and are clipped by the norm of the group, by the norm of
 --- all, by agc, by clip_value; the rule sees the result. stats().grad_norm is the norm before clipping.
@@ -354,6 +346,22 @@ end
 ---     ;(loss * careful.grad_scale):backward()
 ---     careful:step()
 ---     print(layer.weight:detach() - before, layer.weight.grad) --> tensor([[-0.5000, -0.5000]]) nil
+---
+--- With in_backward, loss:backward() makes the update, and optimizer:step() ends it: it counts it, the clock of schedules goes
+--- on, hooks after a step run. It must be called after one backward, or several that share no parameter: to update a parameter
+--- twice before it is an error. Gradients are absent afterwards; a hook of a parameter sees its own, and may replace it. An error
+--- of a schedule or a rule is raised by backward before anything has changed; one that comes later (a hook, a gradient that is not
+--- finite, lack of memory) leaves the parameter whose turn it is as it was, and all that would have come after it; what came
+--- before stays updated. Refused, since they need all gradients at once: max_norm, max_group_norm, nonfinite = "skip", track_updates,
+--- rules with `after` or group_add; and closures, hooks before a step, several batches for one update. A tensor that is
+--- computed from a parameter and detached cannot be used beside it, as it changes before backward has done with it. Of
+--- optimizers for the same parameters the one that was made last has the gradients.
+---
+---     local deep = nn.Sequential { nn.Linear(4, 4), nn.Linear(4, 1) }
+---     local frugal = optim.container(deep, "SGD", { lr = 0.1, in_backward = true })
+---     deep(optlua.ones { 1, 4 }):sum():backward() -- updates, the last layer first
+---     frugal:step()
+---     print(frugal:stats().updates, deep[1].weight.grad) --> 1 nil
 ---
 --- Parameters that are frozen (requires_grad is false) are in their group, but are not updated until they are
 --- woken. Parts of a model that have names, { { "encoder", a }, { "head", b } }, prefix their parameters:

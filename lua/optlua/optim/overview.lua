@@ -101,6 +101,7 @@ function overview.plan(optimizer)
   end
   for _, member in ipairs(optimizer._members) do lines[#lines + 1] = ("group %s: an optimizer of its own"):format(member.name) end
   lines[#lines + 1] = options_line(optimizer)
+  if optimizer._updater then lines[#lines + 1] = "each parameter is updated in backward, as soon as its gradient is complete" end
   lines[#lines + 1] = ("%s: %s, %s, %s, %s of state"):format(optimizer._name, plural(#optimizer._groups, "group"),
     plural(count, "parameter"), plural(elements, "element"), overview.size_text(bytes))
   return table.concat(lines, "\n")

@@ -1,8 +1,7 @@
 --- SparseAdam: Adam (Kingma & Ba, 2015) for embeddings: rows that had no gradient keep weights and moments as they are;
---- options and defaults as in PyTorch 2.13.
---
--- PyTorch's gradient lists the rows that were looked up. Gradients here are dense, and a row counts as looked up
--- where one of its elements is not zero: one whose gradient is zero throughout stays, where PyTorch decays its moments.
+--- options and defaults as in PyTorch 2.13. There a sparse gradient lists the rows that were looked up; gradients here are dense,
+--- and a row (all that has the same place in the first dimension) counts as looked up where one of its elements is not zero:
+--- one that was, and whose gradient is zero throughout, stays, where PyTorch decays its moments.
 local optim = require "optlua.optim"
 
 -- 1 for the rows (everything that the first dimension numbers) that have a gradient, else 0.

@@ -38,11 +38,13 @@ end
 
 -- Bytes of parameters and gradients, and of states.
 local function memory_text(state)
-  local weights, states = 0, overview.state_bytes(state.optimizers)
-  for _, tensor in state.model:named_parameters() do weights = weights + shape.bytes(tensor) end
-  local size = overview.size_text
+  local weights, largest, states = 0, 0, overview.state_bytes(state.optimizers)
+  for _, tensor in state.model:named_parameters() do
+    weights, largest = weights + shape.bytes(tensor), math.max(largest, shape.bytes(tensor))
+  end
+  local size, one_by_one = overview.size_text, state.optimizers._updater
   return ("memory: parameters %s, gradients %s, optimizer states %s; activations come on top"):format(size(weights),
-    size(weights), size(states))
+    one_by_one and size(largest) .. " at a time" or size(weights), size(states))
 end
 
 local function print_plan(state)
