@@ -40,7 +40,7 @@ local function said(fn, ...)
   io.stderr = { write = function(_, line) text[#text + 1] = line end } -- luacheck: ignore
   local ok, message = pcall(fn, ...)
   io.stderr = real -- luacheck: ignore
-  assert(ok, message)
+  if not ok then error(message, 0) end
   return table.concat(text)
 end
 
