@@ -10,12 +10,9 @@
 #include "bind/scratch.h"
 #include "bind/tensor.h"
 
-#define TYPE "optlua.csv"
+static void drop(void *csv) { ol_csv_drop(csv); }
 
-static int drop(lua_State *L) {
-  ol_csv_drop(lua_touserdata(L, 1));
-  return 0;
-}
+static const ol_scratch kind = { "optlua.csv", sizeof(ol_csv), drop };
 
 static char check_letter(lua_State *L, int arg) {
   size_t length;
@@ -29,7 +26,7 @@ static int csv_read(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
   char delimiter = check_letter(L, 2), quote = check_letter(L, 3);
-  ol_csv *csv = ol_push_scratch(L, sizeof *csv, TYPE, drop);
+  ol_csv *csv = ol_push_scratch(L, &kind, 0);
   ol_check(L, ol_csv_read(&error, path, delimiter, quote, csv), &error);
   lua_pushinteger(L, (lua_Integer)csv->rows);
   lua_pushinteger(L, (lua_Integer)csv->columns);
@@ -52,7 +49,7 @@ static size_t check_column(lua_State *L, const ol_csv *csv) {
 
 /* csv_text(csv, row, column) */
 static int csv_text(lua_State *L) {
-  const ol_csv *csv = luaL_checkudata(L, 1, TYPE);
+  const ol_csv *csv = ol_check_scratch(L, 1, &kind);
   size_t row = check_row(L, csv, 0), length;
   const char *text = ol_csv_text(csv, row, check_column(L, csv), &length);
   lua_pushlstring(L, text, length);
@@ -61,7 +58,7 @@ static int csv_text(lua_State *L) {
 
 /* csv_place(csv, row, column): line and byte. */
 static int csv_place(lua_State *L) {
-  const ol_csv *csv = luaL_checkudata(L, 1, TYPE);
+  const ol_csv *csv = ol_check_scratch(L, 1, &kind);
   size_t row = check_row(L, csv, 0), line, byte;
   ol_csv_place(csv, row, check_column(L, csv), &line, &byte);
   lua_pushinteger(L, (lua_Integer)line);
@@ -85,7 +82,7 @@ static ol_csv_marks check_marks(lua_State *L, bool of_texts) {
 /* csv_kind(csv, first, column, marks): "integer", "float" or "text". */
 static int csv_kind(lua_State *L) {
   static const char *const names[] = { "integer", "float", "text" };
-  const ol_csv *csv = luaL_checkudata(L, 1, TYPE);
+  const ol_csv *csv = ol_check_scratch(L, 1, &kind);
   size_t first = check_row(L, csv, 1), column = check_column(L, csv);
   ol_csv_marks marks = check_marks(L, false);
   lua_pushstring(L, names[ol_csv_kind_of(csv, first, column, &marks)]);
@@ -103,7 +100,7 @@ static int push_column(lua_State *L, ol_status status, const ol_error *error, ol
 static int csv_missing(lua_State *L) {
   ol_error error;
   ol_tensor *mask = NULL;
-  const ol_csv *csv = luaL_checkudata(L, 1, TYPE);
+  const ol_csv *csv = ol_check_scratch(L, 1, &kind);
   size_t first = check_row(L, csv, 1), column = check_column(L, csv);
   ol_csv_marks marks = check_marks(L, lua_toboolean(L, 5));
   ol_push_slot(L);
@@ -115,12 +112,12 @@ static int csv_missing(lua_State *L) {
 static int csv_numbers(lua_State *L) {
   ol_error error;
   ol_tensor *numbers = NULL;
-  const ol_csv *csv = luaL_checkudata(L, 1, TYPE);
+  const ol_csv *csv = ol_check_scratch(L, 1, &kind);
   size_t first = check_row(L, csv, 1), column = check_column(L, csv);
   ol_csv_marks marks = check_marks(L, false);
-  ol_csv_kind kind = lua_toboolean(L, 5) ? OL_CSV_INTEGER : OL_CSV_FLOAT;
+  ol_csv_kind type = lua_toboolean(L, 5) ? OL_CSV_INTEGER : OL_CSV_FLOAT;
   ol_push_slot(L);
-  ol_status status = ol_csv_numbers(&error, csv, first, column, kind, &marks, &numbers);
+  ol_status status = ol_csv_numbers(&error, csv, first, column, type, &marks, &numbers);
   return push_column(L, status, &error, numbers);
 }
 

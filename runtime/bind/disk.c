@@ -7,6 +7,7 @@
 #include "bind/error.h"
 #include "bind/native.h"
 #include "bind/path.h"
+#include "bind/scratch.h"
 #include "io/file.h"
 
 /* make_folder(path): makes it; whether it is new. The folder above must be there. */
@@ -57,35 +58,27 @@ static int checksum(lua_State *L) {
   return 2;
 }
 
-/* A lock is a userdata with the descriptor of its file. */
-static int unlock(lua_State *L) {
-  int *file = luaL_checkudata(L, 1, "optlua.lock");
-  if (*file >= 0) close(*file);
-  *file = -1;
-  return 0;
+typedef struct hold {
+  int file;
+  bool open;
+} hold;
+
+static void drop_lock(void *self) {
+  hold *lock = self;
+  if (lock->open) close(lock->file);
+  lock->open = false;
 }
 
-/* Pushes a lock that holds nothing yet. */
-static int *push_lock(lua_State *L) {
-  int *file = lua_newuserdatauv(L, sizeof *file, 0);
-  *file = -1;
-  if (luaL_newmetatable(L, "optlua.lock")) {
-    lua_pushcfunction(L, unlock);
-    lua_setfield(L, -2, "__gc");
-    lua_pushcfunction(L, unlock);
-    lua_setfield(L, -2, "__close");
-  }
-  lua_setmetatable(L, -2);
-  return file;
-}
+static const ol_scratch lock_kind = { "optlua.lock", sizeof(hold), drop_lock };
 
 /* lock(path): the lock, or nil where another process holds it. */
-static int lock(lua_State *L) {
+static int lock_file(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
-  int *file = push_lock(L);
-  ol_check(L, ol_disk_lock(&error, path, file), &error);
-  if (*file < 0) lua_pushnil(L);
+  hold *lock = ol_push_scratch(L, &lock_kind, 0);
+  ol_check(L, ol_disk_lock(&error, path, &lock->file), &error);
+  lock->open = lock->file >= 0;
+  if (!lock->open) lua_pushnil(L);
   return 1;
 }
 
@@ -95,11 +88,12 @@ static int lock_folder(lua_State *L) {
   ol_error error;
   bool gone;
   const char *path = ol_check_path(L, 1);
-  int *file = push_lock(L);
-  ol_check(L, ol_disk_lock_folder(&error, path, file, &gone), &error);
+  hold *lock = ol_push_scratch(L, &lock_kind, 0);
+  ol_check(L, ol_disk_lock_folder(&error, path, &lock->file, &gone), &error);
+  lock->open = lock->file >= 0;
   if (gone)
     lua_pushboolean(L, false);
-  else if (*file < 0)
+  else if (!lock->open)
     lua_pushnil(L);
   return 1;
 }
@@ -111,7 +105,7 @@ const ol_natives ol_disk_natives = {
                                OL_HIDDEN("sync", sync_path),
                                OL_HIDDEN("exchange", exchange),
                                OL_HIDDEN("checksum", checksum),
-                               OL_HIDDEN("lock", lock),
+                               OL_HIDDEN("lock", lock_file),
                                OL_HIDDEN("lock_folder", lock_folder),
                                { { 0 } } },
 };

@@ -10,13 +10,12 @@
 #include "bind/scratch.h"
 #include "bind/tensor.h"
 
-#define TYPE "optlua.events"
-
-static int drop(lua_State *L) {
+static void drop(void *events) {
   ol_error error;
-  (void)ol_events_close(&error, lua_touserdata(L, 1));
-  return 0;
+  (void)ol_events_close(&error, events);
 }
+
+static const ol_scratch kind = { "optlua.events", sizeof(ol_events), drop };
 
 /* Answers with what is on top of the stack, or with what went wrong. */
 static int answer(lua_State *L, ol_status status, const ol_error *error) {
@@ -32,7 +31,7 @@ static int events_create(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
   double time = luaL_checknumber(L, 2);
-  ol_events *events = ol_push_scratch(L, sizeof *events, TYPE, drop);
+  ol_events *events = ol_push_scratch(L, &kind, 0);
   return answer(L, ol_events_create(&error, path, time, events), &error);
 }
 
@@ -54,7 +53,7 @@ static void read_scalars(lua_State *L, size_t count, const char **tag, float *va
 /* events_scalars(events, time, step, tags, values): true; one event. */
 static int events_scalars(lua_State *L) {
   ol_error error;
-  ol_events *events = luaL_checkudata(L, 1, TYPE);
+  ol_events *events = ol_check_scratch(L, 1, &kind);
   ol_moment when = check_moment(L);
   luaL_checktype(L, 4, LUA_TTABLE);
   luaL_checktype(L, 5, LUA_TTABLE);
@@ -69,7 +68,7 @@ static int events_scalars(lua_State *L) {
 /* events_histogram(events, time, step, tag, tensor): true. */
 static int events_histogram(lua_State *L) {
   ol_error error;
-  ol_events *events = luaL_checkudata(L, 1, TYPE);
+  ol_events *events = ol_check_scratch(L, 1, &kind);
   ol_moment when = check_moment(L);
   const char *tag = luaL_checkstring(L, 4);
   const ol_tensor *tensor = ol_check_tensor(L, 5);
@@ -80,7 +79,7 @@ static int events_histogram(lua_State *L) {
 /* events_resume(events, time, step): true; from this step on earlier files are void. */
 static int events_resume(lua_State *L) {
   ol_error error;
-  ol_events *events = luaL_checkudata(L, 1, TYPE);
+  ol_events *events = ol_check_scratch(L, 1, &kind);
   ol_moment when = check_moment(L);
   lua_pushboolean(L, true);
   return answer(L, ol_events_resume(&error, events, when), &error);
@@ -89,7 +88,7 @@ static int events_resume(lua_State *L) {
 /* events_close(events): true. */
 static int events_close(lua_State *L) {
   ol_error error;
-  ol_events *events = luaL_checkudata(L, 1, TYPE);
+  ol_events *events = ol_check_scratch(L, 1, &kind);
   lua_pushboolean(L, true);
   return answer(L, ol_events_close(&error, events), &error);
 }

@@ -25,10 +25,9 @@ static int idx_read(lua_State *L) {
   return 1;
 }
 
-static int drop_folder(lua_State *L) {
-  ol_folder_drop(lua_touserdata(L, 1));
-  return 0;
-}
+static void drop_folder(void *folder) { ol_folder_drop(folder); }
+
+static const ol_scratch folder_kind = { "optlua.folder", sizeof(ol_folder), drop_folder };
 
 /* One entry as a table; true fields only. */
 static void push_entry(lua_State *L, const ol_folder_entry *entry) {
@@ -48,7 +47,7 @@ static void push_entry(lua_State *L, const ol_folder_entry *entry) {
 static int folder_list(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
-  ol_folder *folder = ol_push_scratch(L, sizeof *folder, "optlua.folder", drop_folder);
+  ol_folder *folder = ol_push_scratch(L, &folder_kind, 0);
   ol_check(L, ol_folder_read(&error, path, folder), &error);
   lua_newtable(L);
   for (size_t i = 0; i < folder->count; i++) {

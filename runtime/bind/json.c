@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bind/native.h"
+#include "bind/scratch.h"
 #include "io/utf8.h"
 
 enum { DEPTH = 100 };
@@ -17,24 +18,16 @@ typedef struct holder {
   char *text;
 } holder;
 
-static int release(lua_State *L) {
-  holder *own = lua_touserdata(L, 1);
+static void drop(void *self) {
+  holder *own = self;
   json_decref(own->tree);
   free(own->text);
   *own = (holder){ NULL, NULL };
-  return 0;
 }
 
-static holder *push_holder(lua_State *L) {
-  holder *own = lua_newuserdatauv(L, sizeof *own, 0);
-  *own = (holder){ NULL, NULL };
-  if (luaL_newmetatable(L, "optlua.json")) {
-    lua_pushcfunction(L, release);
-    lua_setfield(L, -2, "__gc");
-  }
-  lua_setmetatable(L, -2);
-  return own;
-}
+static const ol_scratch kind = { "optlua.json", sizeof(holder), drop };
+
+static holder *push_holder(lua_State *L) { return ol_push_scratch(L, &kind, 0); }
 
 static int out_of_memory(lua_State *L) { return luaL_error(L, "out of memory: a JSON value"); }
 

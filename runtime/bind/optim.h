@@ -5,6 +5,7 @@
 
 #include <lauxlib.h>
 
+#include "bind/scratch.h"
 #include "optim/group.h"
 #include "optim/step.h"
 #include "rule/cache.h"
@@ -23,8 +24,8 @@ ol_tensor **ol_check_tensors(lua_State *L, int arg, int64_t *count);
  * an empty one. */
 ol_step **ol_check_step(lua_State *L);
 
-/* Makes the metatable of a handle: userdata of one pointer, which `release` releases. */
-void ol_make_handle(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction release);
+/* Gives a kind of userdata its methods. */
+void ol_add_methods(lua_State *L, const ol_scratch *kind, const luaL_Reg *methods);
 
 /* Raises when called while a step is being taken. */
 void ol_refuse_in_step(lua_State *L, const char *what);

@@ -21,8 +21,6 @@
 #include "bind/optim.h"
 #include "optim/arrival.h"
 
-#define UPDATER "optlua.updater"
-
 static const char updaters = 'u'; /* its address is the key of a weak table: userdata by updater */
 
 /* A step that awaits the gradients of a walk; a backward inside another has its own. */
@@ -102,15 +100,20 @@ static void end(ol_taker *taker, uint64_t visit) {
 
 /* From Lua. */
 
-static updater *check_updater(lua_State *L) { return *(updater **)luaL_checkudata(L, 1, UPDATER); }
-
-static int release_updater(lua_State *L) {
-  updater **handle = lua_touserdata(L, 1);
-  if (!*handle) return 0;
+static void drop_updater(void *self) {
+  updater **handle = self;
+  if (!*handle) return;
   let_go(*handle); /* a backward that runs may keep it */
   ol_release(&(*handle)->base);
   *handle = NULL;
-  return 0;
+}
+
+static const ol_scratch updater_kind = { "optlua.updater", sizeof(updater *), drop_updater };
+
+static updater *check_updater(lua_State *L) {
+  updater **handle = ol_check_scratch(L, 1, &updater_kind);
+  if (!*handle) luaL_argerror(L, 1, "released updater");
+  return *handle;
 }
 
 static ol_status make(ol_error *error, bool measure, updater **out) {
@@ -132,9 +135,7 @@ static ol_status make(ol_error *error, bool measure, updater **out) {
 static int new_updater(lua_State *L) {
   ol_error error;
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  updater **handle = lua_newuserdatauv(L, sizeof *handle, 1);
-  *handle = NULL;
-  luaL_setmetatable(L, UPDATER);
+  updater **handle = ol_push_scratch(L, &updater_kind, 1);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   ol_check(L, make(&error, lua_toboolean(L, 2), handle), &error);
@@ -237,6 +238,6 @@ void ol_open_updater(lua_State *L) {
                                       { "close", close_updater },   { NULL, NULL } };
   static const luaL_Reg functions[] = { { "updater", new_updater }, { NULL, NULL } };
   make_table(L);
-  ol_make_handle(L, UPDATER, methods, release_updater);
+  ol_add_methods(L, &updater_kind, methods);
   luaL_setfuncs(L, functions, 0);
 }

@@ -8,51 +8,42 @@
 #include "bind/symbol.h"
 #include "bind/tensor.h"
 
-#define GROUP "optlua.group"
-#define CACHE "optlua.programs"
-
 /* Userdata hold one pointer. User values of a group: the states of its layouts (a list); the
  * userdata of its parameters (a list), which keeps them what they are. */
 enum { STATES = 1, PARAMS };
 
-static void **push_handle(lua_State *L, const char *metatable, int user_values) {
-  void **handle = lua_newuserdatauv(L, sizeof *handle, user_values);
+static void drop_group(void *self) {
+  ol_group **handle = self;
+  ol_release(*handle);
   *handle = NULL;
-  luaL_setmetatable(L, metatable);
-  return handle;
 }
 
+static void drop_cache(void *self) {
+  ol_program_cache **handle = self;
+  ol_program_cache_free(*handle);
+  *handle = NULL;
+}
+
+static const ol_scratch group_kind = { "optlua.group", sizeof(void *), drop_group };
+static const ol_scratch cache_kind = { "optlua.programs", sizeof(void *), drop_cache };
+
 ol_group *ol_check_group(lua_State *L, int arg) {
-  ol_group **handle = luaL_checkudata(L, arg, GROUP);
+  ol_group **handle = ol_check_scratch(L, arg, &group_kind);
   if (!*handle) luaL_argerror(L, arg, "released group");
   return *handle;
 }
 
 ol_program_cache *ol_check_cache(lua_State *L, int arg) {
-  ol_program_cache **handle = luaL_checkudata(L, arg, CACHE);
+  ol_program_cache **handle = ol_check_scratch(L, arg, &cache_kind);
   if (!*handle) luaL_argerror(L, arg, "released cache");
   return *handle;
-}
-
-static int release_group(lua_State *L) {
-  ol_group **handle = lua_touserdata(L, 1);
-  ol_release(*handle);
-  *handle = NULL;
-  return 0;
-}
-
-static int release_cache(lua_State *L) {
-  ol_program_cache **handle = lua_touserdata(L, 1);
-  ol_program_cache_free(*handle);
-  *handle = NULL;
-  return 0;
 }
 
 /* cache(capacity): an empty cache of programs. */
 static int new_cache(lua_State *L) {
   ol_error error;
   int capacity = (int)luaL_checkinteger(L, 1);
-  void **handle = push_handle(L, CACHE, 0);
+  void **handle = ol_push_scratch(L, &cache_kind, 0);
   ol_check(L, ol_program_cache_new(&error, capacity, (ol_program_cache **)handle), &error);
   return 1;
 }
@@ -96,7 +87,7 @@ static int new_group(lua_State *L) {
   lua_settop(L, 2);
   ol_tensor **params = ol_check_tensors(L, 2, &count);
   const char **names = check_names(L, 1, count);
-  void **handle = push_handle(L, GROUP, 2);
+  void **handle = ol_push_scratch(L, &group_kind, 2);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, PARAMS);
   ol_check(L, ol_group_new(&error, params, names, count, (ol_group **)handle), &error);
@@ -113,7 +104,7 @@ static int new_group(lua_State *L) {
 static int twin_group(lua_State *L) {
   ol_error error;
   ol_group *group = ol_check_group(L, 1);
-  void **handle = push_handle(L, GROUP, 2);
+  void **handle = ol_push_scratch(L, &group_kind, 2);
   lua_getiuservalue(L, 1, PARAMS);
   lua_setiuservalue(L, -2, PARAMS);
   ol_check(L, ol_group_twin(&error, group, (ol_group **)handle), &error);
@@ -452,11 +443,8 @@ static int get_totals(lua_State *L) {
   return count;
 }
 
-void ol_make_handle(lua_State *L, const char *name, const luaL_Reg *methods,
-                    lua_CFunction release) {
-  luaL_newmetatable(L, name);
-  lua_pushcfunction(L, release);
-  lua_setfield(L, -2, "__gc");
+void ol_add_methods(lua_State *L, const ol_scratch *kind, const luaL_Reg *methods) {
+  ol_push_scratch_metatable(L, kind);
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
   lua_setfield(L, -2, "__index");
@@ -489,7 +477,7 @@ void ol_open_group(lua_State *L) {
                                             { "version", version },
                                             { NULL, NULL } };
   static const luaL_Reg cache_methods[] = { { "stats", cache_stats }, { NULL, NULL } };
-  ol_make_handle(L, GROUP, group_methods, release_group);
-  ol_make_handle(L, CACHE, cache_methods, release_cache);
+  ol_add_methods(L, &group_kind, group_methods);
+  ol_add_methods(L, &cache_kind, cache_methods);
   luaL_setfuncs(L, functions, 0);
 }

@@ -28,8 +28,15 @@ typedef struct engine {
 /* Arguments of trace. */
 enum { GROUP = 1, CACHE, UPDATE, H, VALUES, NUMBERS, NAMES, LABEL };
 
+/* The engine at index 1, where it is the one of this state: scripts can call what they find. */
+static engine *own_engine(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
+  return lua_rawequal(L, 1, -1) ? lua_touserdata(L, 1) : NULL;
+}
+
 static int free_engine(lua_State *L) {
-  engine *e = lua_touserdata(L, 1);
+  engine *e = own_engine(L);
+  if (!e || e->active) return 0;
   ol_step_free(e->step);
   e->step = NULL;
   return 0;
@@ -57,7 +64,8 @@ static void end_transaction(engine *e) {
 
 /* __close of the engine. */
 static int close_engine(lua_State *L) {
-  end_transaction(lua_touserdata(L, 1));
+  engine *e = own_engine(L);
+  if (e && e->active) end_transaction(e);
   return 0;
 }
 
@@ -242,22 +250,13 @@ static int commit(lua_State *L) {
 }
 
 /* A text that is freed with its userdata. */
-static int free_text(lua_State *L) {
-  char **text = lua_touserdata(L, 1);
+static void drop_text(void *self) {
+  char **text = self;
   ol_free(*text);
   *text = NULL;
-  return 0;
 }
 
-static char **push_text(lua_State *L) {
-  char **text = lua_newuserdatauv(L, sizeof *text, 0);
-  *text = NULL;
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, free_text);
-  lua_setfield(L, -2, "__gc");
-  lua_setmetatable(L, -2);
-  return text;
-}
+static const ol_scratch text_kind = { "optlua.text", sizeof(char *), drop_text };
 
 /* program(i, names): the i-th program of the step as text, or nil; names: of its operands. */
 static int program(lua_State *L) {
@@ -273,7 +272,7 @@ static int program(lua_State *L) {
     lua_rawgeti(L, 2, k + 1);
     names[k] = luaL_checkstring(L, -1);
   }
-  char **text = push_text(L);
+  char **text = ol_push_scratch(L, &text_kind, 0);
   const double *numbers = (const double *)step->numbers.item + batch->numbers;
   ol_check(L, ol_program_text(&error, batch->program, names, numbers, text), &error);
   lua_pushstring(L, *text);

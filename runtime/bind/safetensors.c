@@ -8,9 +8,12 @@
 #include "bind/error.h"
 #include "bind/native.h"
 #include "bind/path.h"
+#include "bind/scratch.h"
 #include "bind/tensor.h"
 
-#define FILE_NAME "optlua.safetensors"
+static void drop(void *file) { ol_safetensors_close(file); }
+
+static const ol_scratch kind = { "optlua.safetensors", sizeof(ol_safetensors), drop };
 
 /* A text without a byte 0 inside. */
 static const char *check_text(lua_State *L, int index, const char *what) {
@@ -25,28 +28,21 @@ static const char *check_text(lua_State *L, int index, const char *what) {
 /* ---- reading ---- */
 
 static ol_safetensors *check_file(lua_State *L) {
-  ol_safetensors *file = luaL_checkudata(L, 1, FILE_NAME);
+  ol_safetensors *file = ol_check_scratch(L, 1, &kind);
   if (!file->stream) ol_throw(L, "the file is closed");
   return file;
 }
 
 static int close_file(lua_State *L) {
-  ol_safetensors_close(luaL_checkudata(L, 1, FILE_NAME));
+  ol_safetensors_close(ol_check_scratch(L, 1, &kind));
   return 0;
 }
 
 /* open(path): the file, to be closed. */
 static int open_file(lua_State *L) {
-  static const luaL_Reg events[] = { { "__gc", close_file },
-                                     { "__close", close_file },
-                                     { NULL, NULL } };
   ol_error error;
   const char *path = ol_check_path(L, 1);
-  ol_safetensors *file = lua_newuserdatauv(L, sizeof *file, 0);
-  *file = (ol_safetensors){ 0 };
-  luaL_newmetatable(L, FILE_NAME);
-  luaL_setfuncs(L, events, 0);
-  lua_setmetatable(L, -2);
+  ol_safetensors *file = ol_push_scratch(L, &kind, 0);
   ol_check(L, ol_safetensors_open(&error, path, file), &error);
   return 1;
 }

@@ -34,7 +34,8 @@ void ol_tracer_set_numbers(lua_State *L, int index) {
 }
 
 static int free_tracer(lua_State *L) {
-  ol_tracer *tracer = lua_touserdata(L, 1);
+  ol_tracer *tracer = ol_tracer_of(L);
+  if (tracer != lua_touserdata(L, 1) || tracer->running) return 0; /* a script called it */
   ol_graph_free(tracer->graph);
   *tracer = (ol_tracer){ 0 };
   return 0;

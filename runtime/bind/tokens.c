@@ -10,12 +10,9 @@
 #include "bind/scratch.h"
 #include "bind/tensor.h"
 
-#define TYPE "optlua.tokens"
+static void drop(void *tokens) { ol_tokens_close(tokens); }
 
-static int drop(lua_State *L) {
-  ol_tokens_close(lua_touserdata(L, 1));
-  return 0;
-}
+static const ol_scratch kind = { "optlua.tokens", sizeof(ol_tokens), drop };
 
 /* tokens_open(path, format, dtype): the file, how many tokens it has, its format and dtype. */
 static int tokens_open(lua_State *L) {
@@ -25,7 +22,7 @@ static int tokens_open(lua_State *L) {
   const char *path = ol_check_path(L, 1);
   ol_tokens_format format = (ol_tokens_format)luaL_checkoption(L, 2, "any", formats);
   size_t width = 2 * (size_t)luaL_checkoption(L, 3, "any", dtypes);
-  ol_tokens *tokens = ol_push_scratch(L, sizeof *tokens, TYPE, drop);
+  ol_tokens *tokens = ol_push_scratch(L, &kind, 0);
   ol_check(L, ol_tokens_open(&error, path, format, width, tokens), &error);
   lua_pushinteger(L, tokens->count);
   lua_pushstring(L, formats[tokens->format]);
@@ -37,7 +34,7 @@ static int tokens_open(lua_State *L) {
 static int tokens_read(lua_State *L) {
   ol_error error;
   ol_tensor *ids = NULL;
-  const ol_tokens *tokens = luaL_checkudata(L, 1, TYPE);
+  const ol_tokens *tokens = ol_check_scratch(L, 1, &kind);
   const ol_tensor *starts = ol_check_tensor(L, 2);
   int64_t length = luaL_checkinteger(L, 3);
   ol_push_slot(L);
