@@ -3,6 +3,7 @@
 local fails = require("fails").containing
 local classes = require "optlua.optim.classes"
 local optlua = require "optlua"
+local transforms = require "optlua.optim.transforms"
 local optim = optlua.optim
 
 -- A class with an rate and this rule, and what else its definition has.
@@ -170,6 +171,63 @@ describe("optim.check", function()
       end)
     end
   end
+
+  for _, name in ipairs(transforms.names) do
+    for _, inner in ipairs { "SGD", "AdamW", "Muon", "NAdam" } do
+      local class = ("%s(%s)"):format(name, inner)
+      it("passes " .. class, function()
+        local report = optim.check(class)
+        assert.is_true(report.ok, tostring(report))
+        assert.equal("holds", report.quadratic.result)
+      end)
+    end
+  end
+
+  it("passes transforms of transforms, and of classes with two forms", function()
+    for _, name in ipairs { "Lookahead(ScheduleFreeSGD)", "SWA(Centralize(SAM(Adam)))" } do
+      local report = optim.check(name)
+      assert.is_true(report.ok, tostring(report))
+    end
+  end)
+
+  describe("of classes with a step of their own", function()
+    -- Momentum by signs; `change` may spoil it.
+    local function signed(change)
+      local definition = {
+        name = "Signed", hyper = { lr = { default = 0.01, min = 0 } }, state = { velocity = 0 },
+        step = function(_, group)
+          for _, p in ipairs(group.params) do
+            local s = group.state[p]
+            s.velocity:mul_(0.9):add_(p.grad)
+            p:sub_(group.lr * s.velocity:sign())
+          end
+        end,
+      }
+      for field, value in pairs(change or {}) do definition[field] = value end
+      return optim.define(definition)
+    end
+
+    it("tests what there is to test", function()
+      local report = optim.check(signed())
+      assert.is_true(report.ok, tostring(report))
+      for _, key in ipairs { "quadratic", "rosenbrock", "again", "threads", "resumed", "absent", "empty", "no_dimension", "strided", "nonfinite" } do
+        assert.equal("holds", report[key].result, key)
+      end
+      assert.equal("it has a step of its own", report.tensors.detail)
+      assert.equal("does not apply", report["8bit"].result)
+    end)
+
+    it("finds states that are not saved", function()
+      local velocity = {}
+      local report = optim.check(signed { step = function(_, group)
+        for _, p in ipairs(group.params) do
+          velocity[p] = (velocity[p] or p * 0) * 0.9 + p.grad
+          p:sub_(group.lr * velocity[p])
+        end
+      end })
+      assert.equal("resumed", failures(report))
+    end)
+  end)
 
   it("prints a table, and has its lines as fields", function()
     local report = optim.check(define(good))

@@ -8,6 +8,9 @@ local transforms = {}
 -- The functions of optim by the names that classes bear; each stands in the file of its name.
 local functions = { Centralize = "centralize", Lookahead = "lookahead", SAM = "sam", SWA = "swa" }
 
+--- The names of all transforms, sorted.
+transforms.names = options.names(functions)
+
 local made = setmetatable({}, { __mode = "k" }) -- by inner class and name
 
 --- Makes a class from a class, once.

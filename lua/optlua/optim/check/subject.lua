@@ -123,7 +123,7 @@ function subject.new(class, hypers, shapes)
   local self = { class = class, hypers = hypers, shapes = shapes and check_shapes(class, shapes) or choose_shapes(class) }
   self.numbers = class.numbers and (next(class.numbers) or class.before or class.after) and true or false
   if not class.update then
-    self.why = "it is no update rule"
+    self.why = class.step and "it has a step of its own" or "it is no update rule"
     return self
   end
   local ok, result = pcall(look_at_rule, self)
