@@ -65,7 +65,7 @@ end
 -- A module of some parameters, and an optimizer that updates them in backward.
 local function hold(tensors, class, opts)
   local model = Bag()
-  for _, name in ipairs { "a", "b" } do
+  for _, name in ipairs { "a", "b", "c" } do
     if tensors[name] then model[name] = nn.Parameter(tensors[name]) end
   end
   opts = opts or { lr = 0.5 }
@@ -95,6 +95,7 @@ describe("an update in backward", function()
       local model = nn.Sequential { nn.Linear(4, 1100), nn.Tanh(), nn.Linear(1100, 5) }
       return model, function(x) return model(x):square():mean() end
     end
+    for _, make in ipairs { optim.lookahead, optim.swa, optim.centralize } do both(network, make(optim.AdamW)) end
     for _, dtype in ipairs { "8bit", "8bit-all", "bfloat16" } do both(wide, "AdamW", { state_dtype = dtype, ema = 0.9 }) end
     both(network, "AdamW", { grad_scale = 8, clip_value = 1e-3, agc = 0.01, zero = true })
     both(network, {
@@ -444,6 +445,18 @@ describe("an error in an update in backward", function()
     loss():backward()
     optimizer:step()
     assert.equal(2, optimizer:state_dict()["state.a.step"])
+  end)
+
+  it("leaves a parameter that was put to sleep since alone", function()
+    local model, optimizer = hold { a = optlua.ones { 1 }, b = optlua.ones { 1 }, c = optlua.ones { 1 } }
+    local first, second = ((model.b * 2) * model.a):sum(), (model.b * 3 + model.c):sum()
+    local hook = model.b:register_hook(function() error "the hook is broken" end)
+    fails("the hook is broken", function() first:backward() end)
+    hook:remove()
+    model.b.requires_grad = false
+    second:backward()
+    optimizer:step()
+    assert.same({ 0, 1, 0.5 }, { model.a:item(), model.b:item(), model.c:item() })
   end)
 
   it("of a gradient that is not finite names the parameter and leaves it", function()

@@ -43,6 +43,7 @@ static void pop_frame(updater *self) {
   frame *top = self->top;
   self->top = top->outer;
   self->base.visit = self->top ? self->top->visit : 0;
+  ol_arrival_close(top->step);
   ol_step_free(top->step);
   ol_free(top);
 }
@@ -171,14 +172,15 @@ static int add_group(lua_State *L) {
   return 0;
 }
 
-/* What may fail of open. */
+/* What may fail of open: makes the transaction's step the one of a new frame, which awaits. */
 static ol_status open_step(ol_error *error, updater *self, ol_step **step) {
   frame *top;
-  ol_step *empty;
-  OL_TRY(ol_arrival_open(error, *step));
+  ol_step *empty = NULL;
   OL_TRY(OL_ALLOC(error, sizeof *top, "an optimizer", &top));
   ol_status status = ol_step_new(error, &empty);
+  if (status == OL_OK) status = ol_arrival_open(error, *step);
   if (status != OL_OK) {
+    ol_step_free(empty);
     ol_free(top);
     return status;
   }

@@ -5,7 +5,7 @@
 
 #include "optim/list.h"
 
-static ol_status open_batch(ol_error *error, ol_step *step, const ol_step_batch *batch) {
+static ol_status grow_batch(ol_error *error, ol_step *step, const ol_step_batch *batch) {
   for (int64_t i = batch->begin; i < batch->end; i++) {
     ol_member *m = ol_list_at(&step->entries, ol_entry, i)->member;
     if (batch->program->total_count)
@@ -15,14 +15,15 @@ static ol_status open_batch(ol_error *error, ol_step *step, const ol_step_batch 
           "whose gradients are not there together",
           m->name);
     OL_TRY(ol_member_grow(error, batch->group, m));
-    m->param->seat = i + 1;
   }
   return OL_OK;
 }
 
 ol_status ol_arrival_open(ol_error *error, ol_step *step) {
   for (int64_t b = 0; b < step->batches.count; b++)
-    OL_TRY(open_batch(error, step, ol_list_at(&step->batches, ol_step_batch, b)));
+    OL_TRY(grow_batch(error, step, ol_list_at(&step->batches, ol_step_batch, b)));
+  for (int64_t i = 0; i < step->entries.count; i++)
+    ol_list_at(&step->entries, ol_entry, i)->member->param->seat = i + 1;
   return OL_OK;
 }
 
@@ -86,6 +87,14 @@ ol_status ol_arrival_take(ol_error *error, ol_step *step, ol_step *one, ol_tenso
   own->made = own->member->made;
   param->seat = OL_SEAT_UPDATED;
   return OL_OK;
+}
+
+void ol_arrival_close(ol_step *step) {
+  for (int64_t i = 0; i < step->entries.count; i++) {
+    ol_tensor *param = ol_list_at(&step->entries, ol_entry, i)->member->param;
+    if (param->seat == i + 1) param->seat = 0;
+  }
+  ol_step_abort(step);
 }
 
 int64_t ol_arrival_count(ol_group *group) {

@@ -4,7 +4,7 @@
  *   ol_step_next, ol_step_record rules are run on symbols, as for any step
  *   ol_arrival_open(…)           states of all of them: what can fail but for the gradients
  *   ol_arrival_take(…)           a gradient: its parameter is updated, or is left as it was
- *   ol_step_abort(…)             the end: undoes the states of those whose gradient never came
+ *   ol_arrival_close(…)          undoes the states of those whose gradient never came
  *
  * Several such steps may belong to one update; ol_arrival_count closes it. A parameter is updated
  * once in it. The results are those of a step that sees all gradients at once, bit for bit. */
@@ -25,6 +25,9 @@ ol_status ol_arrival_open(ol_error *error, ol_step *step);
  * with. options: what is asked of this gradient alone. */
 ol_status ol_arrival_take(ol_error *error, ol_step *step, ol_step *one, ol_tensor *param,
                           ol_tensor *gradient, const ol_step_options *options);
+
+/* The end of the walk: the step is empty, and who was not updated has no seat. */
+void ol_arrival_close(ol_step *step);
 
 /* How many members of a group were updated; counts anew from here on. */
 int64_t ol_arrival_count(ol_group *group);
