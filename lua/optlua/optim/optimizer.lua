@@ -350,7 +350,7 @@ Optimizer.__index = Optimizer._reader(Optimizer)
 
 --- Updates every parameter whose gradient is present. With a closure, calls it first, with recording, and returns what
 --- it returns: it computes the gradients anew. Classes that need a closure (LBFGS) call it themselves, several times;
---- what the first call returned is returned. A step is a transaction: an error leaves everything as it
+--- what the first call returned is returned, and running statistics of batch norms are those of the first. A step is a transaction: an error leaves everything as it
 --- was, but for one in the `after` of a class: the update has been made then. A step without any gradient does
 --- nothing and is not counted.
 ---@param closure? fun(): any

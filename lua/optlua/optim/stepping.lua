@@ -9,6 +9,7 @@ local memory = require "optlua.optim.memory"
 local members = require "optlua.optim.members"
 local optlua = require "optlua"
 local options = require "optlua.options"
+local statistics = require "optlua.optim.statistics"
 local transaction = require "optlua.optim.transaction"
 
 local stepping = {}
@@ -76,18 +77,20 @@ local function check_finite(self, class, what)
   end
 end
 
--- The closure as classes see it. What its first call returns is what the step returns.
+-- The closure as classes see it. What its first call returns is what the step returns; only that call moves running statistics.
 local function wrap_closure(run)
   return function()
-    local loss = optlua.enable_grad(run.closure)
+    local self, put_back = run.optimizer, nil
     run.calls = run.calls + 1
-    if run.calls == 1 then run.loss = loss end
+    if run.calls > 1 then put_back = statistics.keep(self) end
+    local loss = optlua.enable_grad(run.closure)
+    if put_back then put_back() else run.loss = loss end
     for _, work in ipairs(run.works) do
       if work.opened then memory.note_present(work.opened) end
     end
-    if run.unchecked then check_finite(run.optimizer, run.unchecked, "gradient") end
+    if run.unchecked then check_finite(self, run.unchecked, "gradient") end
     run.unchecked = nil
-    return run.strict and number_of(run.optimizer, loss) or nil
+    return run.strict and number_of(self, loss) or nil
   end
 end
 
@@ -225,12 +228,20 @@ local function step_class(run, class)
   check_finite(self, class, "parameter")
 end
 
+-- Whether a group has a parameter that is not frozen.
+local function is_awake(group)
+  for _, p in ipairs(group.params) do
+    if p.requires_grad then return true end
+  end
+  return false
+end
+
 -- Whether one class that needs a closure has everything that can be updated: nobody else wants its gradients.
 local function is_alone(run)
   local found
   for _, class in ipairs(run.classes) do
     for _, group in ipairs(class.groups) do
-      if #find_places(group) > 0 then
+      if is_awake(group) then
         if found and found ~= class then return false end
         found = class
       end
@@ -289,6 +300,16 @@ local function step_specially(self, closure)
 end
 
 -- The step -----------------------------------------------------------------------------------------------
+
+--- Whether a step of an optimizer needs a closure.
+---@param self table
+---@return boolean
+function stepping.needs_closure(self)
+  for _, group in ipairs(rawget(self, "_groups") or {}) do
+    if group.class.needs_closure then return true end
+  end
+  return false
+end
 
 local function is_special(self)
   local groups = self._groups

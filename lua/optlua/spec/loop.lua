@@ -5,6 +5,7 @@ local metrics = require "optlua.metrics"
 local evaluation = require "optlua.spec.evaluation"
 local keeper = require "optlua.spec.keeper"
 local rollback = require "optlua.spec.rollback"
+local stepping = require "optlua.optim.stepping"
 
 local clock = require("optlua.core").clock
 
@@ -61,13 +62,12 @@ local function check_finite(state, loss, value)
   return problem
 end
 
--- Adds a batch to the window: its gradients, weighted by its count where the window has several.
-local function add_batch(state, window, batch)
+-- Computes a batch of the window: its gradients, weighted by its count where the window has several.
+local function compute(state, window, batch)
   local loss, count = state.spec:call("train_step", state, batch)
   count = check_loss(loss, count)
   local value = loss:item()
-  window.batches = window.batches + 1
-  window.bad = window.bad or check_finite(state, loss, value)
+  if not window.again then window.bad = window.bad or check_finite(state, loss, value) end
   if window.bad then return end
   if state.accumulate > 1 then loss = loss * count end
   loss:backward()
@@ -75,6 +75,12 @@ local function add_batch(state, window, batch)
 end
 
 local function new_window() return { sum = 0, count = 0, batches = 0 } end
+
+-- Adds a batch to the window. What an optimizer computes itself, by a closure, is computed at the end of the window.
+local function add_batch(state, window, batch)
+  window.batches = window.batches + 1
+  if stepping.needs_closure(state.optimizers) then window[window.batches] = batch else compute(state, window, batch) end
+end
 
 -- Gradients of sums become those of the mean over the window.
 local function normalise(state, window)
@@ -86,6 +92,51 @@ local function normalise(state, window)
       end
     end
   end)
+end
+
+-- Closures -----------------------------------------------------------------------------------------------------
+
+local BAD = {} -- raised by a closure whose loss is not finite
+
+-- Computes a window anew, with the random numbers of the first time. What train_step notes then is dropped.
+local function compute_again(state, window, random)
+  local again, logged, tensors = new_window(), state.logged, state.tensors
+  again.again, again.batches, state.logged, state.tensors = true, window.batches, {}, {}
+  optlua.set_rng_state(random)
+  for k = 1, window.batches do compute(state, again, window[k]) end
+  state.logged, state.tensors = logged, tensors
+  return again
+end
+
+-- What an optimizer is given that calls for gradients itself: the mean loss over a window, and its gradients.
+local function closure_over(state, window)
+  local random, now
+  return function()
+    state.optimizers:zero_grad()
+    if random then
+      now = compute_again(state, window, random)
+    else
+      random, now = optlua.get_rng_state(), window
+      for k = 1, window.batches do compute(state, window, window[k]) end
+      if window.bad then error(BAD, 0) end
+    end
+    normalise(state, now)
+    return now.sum / now.count
+  end
+end
+
+-- A step of the optimizer; what is wrong where it cannot be made.
+local function step(state, window)
+  local optimizers = state.optimizers
+  local before = optimizers._skipped
+  if stepping.needs_closure(optimizers) then
+    local ok, problem = pcall(optimizers.step, optimizers, closure_over(state, window))
+    if not ok and problem ~= BAD then error(problem, 0) end
+  elseif not window.bad then
+    normalise(state, window)
+    optimizers:step()
+  end
+  return window.bad or optimizers._skipped ~= before and optimizers._problem or nil
 end
 
 -- Updates ------------------------------------------------------------------------------------------------------
@@ -148,11 +199,8 @@ end
 -- The end of a window: an update, unless a loss or a gradient in it is not finite. Going back counts until the next state
 -- is kept, or a run could go round in a circle for ever.
 local function update(state, window)
-  if window.bad then return skip(state, window.bad) end
-  normalise(state, window)
-  local before = state.optimizers._skipped
-  state.optimizers:step()
-  if state.optimizers._skipped ~= before then return skip(state, state.optimizers._problem) end
+  local problem = step(state, window)
+  if problem then return skip(state, problem) end
   state.optimizers:zero_grad()
   if state.nonfinite ~= "rollback" then state.skipped = 0 end
   state.loss = window.sum / window.count
