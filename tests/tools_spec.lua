@@ -208,6 +208,22 @@ print "trained"
     end)
   end)
 
+  it("runs files that make classes and hand them out, and no others", function()
+    for source, wanted in pairs {
+      ["local o = require 'optlua.optim' return o.define {}"] = true,
+      ["local define = require('optlua').optim.define; return { define {} }"] = true,
+      ["local lua = require 'optlua' local o = lua.optim lua.optim.register('x', o.sam(o.SGD))"] = true,
+      ["local nn, optim = optlua.nn, optlua.optim if x then return optim.wrapper {} end"] = false,
+      ["do local function f() return optim.define {} end end while f() do return end repeat return until x return 1"] = true,
+      ["optim.define {} for k = 1, 2 do return end local function f() return 1 end"] = false,
+      ["return require('optlua').spec { build = function(data) return data.transform(x) end }"] = false,
+      ["local schedule = optlua.schedule schedule.register('x', {}) return 1"] = false,
+      ["-- optim.define\nreturn 'optim.define {}'"] = false,
+    } do
+      assert.equal(wanted, trap_finder.hands_out_classes(source), source)
+    end
+  end)
+
   it("says what it cannot test", function()
     with_files({ ["odd.lua"] = good:gsub("hyper =", "accepts = { ndim = 9 }, hyper =") .. "return make('Odd', 1)" },
       "optlua check odd.lua; echo $?", function(result)

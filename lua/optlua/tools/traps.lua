@@ -295,7 +295,7 @@ function traps.source(source)
   return found
 end
 
-local makes = { define = true, transform = true, wrapper = true }
+local makes = { centralize = true, define = true, lookahead = true, sam = true, swa = true, transform = true, wrapper = true }
 
 -- Whether a chunk itself returns something, not only functions in it.
 local function returns(tokens)
@@ -309,13 +309,27 @@ local function returns(tokens)
   return false
 end
 
+-- The names under which a script has the module: X = require "optlua.optim", X = optlua.optim.
+local function names_of_optim(tokens)
+  local names = { optim = true }
+  for k, token in ipairs(tokens) do
+    if token.text == "optim" and text_at(tokens, k - 1) == "." or token.text:find "^.optlua%.optim.$" then
+      for at = k - 1, math.max(k - 7, 2), -1 do
+        if tokens[at].text == "=" then names[tokens[at - 1].text] = true end
+      end
+    end
+  end
+  return names
+end
+
 --- Whether a script makes classes of optimizers and returns or registers something.
 ---@param source string
 ---@return boolean
 function traps.hands_out_classes(source)
   local tokens, made, registers = lexer.tokens(source), false, false
+  local names = names_of_optim(tokens)
   for k, token in ipairs(tokens) do
-    if text_at(tokens, k - 1) == "." and text_at(tokens, k - 2) == "optim" then
+    if text_at(tokens, k - 1) == "." and names[text_at(tokens, k - 2)] then
       made = made or makes[token.text] or false
       registers = registers or token.text == "register"
     end

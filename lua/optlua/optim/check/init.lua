@@ -77,7 +77,8 @@ end
 --- lines, a list of { key, title, result, detail }, which also are fields by their keys:
 ---   quadratic, rosenbrock: the loss is lower after 100 updates with lr, lr/10, lr/100, lr/1000 or lr/10000, where lr is the default
 ---    (the first that falls is shown, and that of the quadratic is used for what follows)
----   again: two runs give the same bits; threads: so do 1 and 3 threads
+---   again: two runs give the same bits; threads: so do 1 and 3 threads (rules that multiply matrices have small ones for it, which
+---    BLAS does not divide)
 ---   tensors: so do a tensor and its two halves, where the rule works element by element; groups: so do one group and several,
 ---    where the group has no numbers
 ---   resumed: so do a run and one that was saved and loaded in its middle, while others trained
