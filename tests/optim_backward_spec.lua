@@ -344,6 +344,8 @@ describe("in_backward refuses", function()
     fails("in_backward: not with track_updates: its sums", make, { track_updates = true })
     local message = fails("nonfinite = \"skip\" or \"rollback\": an update of which a part", make, { nonfinite = "skip", max_norm = 1 })
     assert.matches("max_norm: not with", message)
+    fails("group 'default': 'in_backward' is an option of the container: optim.container%(model, \"SGD\", { in_backward = … }%)",
+      optim.SGD, (network()), { in_backward = true, max_norm = 1 })
     local optimizer = make {}
     fails("max_norm: not with in_backward", function() optimizer.max_norm = 1 end)
     local Summing = optim.define { name = "Summing", hyper = { lr = 1 }, group = { x = 0 }, after = function() end,

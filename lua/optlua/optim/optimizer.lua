@@ -10,6 +10,7 @@ local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
 local overview = require "optlua.optim.overview"
 local params = require "optlua.optim.params"
+local planning = require "optlua.optim.planning"
 local statedict = require "optlua.optim.statedict"
 local stepping = require "optlua.optim.stepping"
 local transaction = require "optlua.optim.transaction"
@@ -211,41 +212,6 @@ local function count_params(groups)
   return count
 end
 
--- A table { name =, params =, <hyperparameters> } as a plan; defaults stand in for what it leaves out.
-local function plan_group(class, given, defaults, fallback, first)
-  local name, rest = given.name, {}
-  if name == nil then name = fallback end
-  local wrong = Group.check_name(name, fallback)
-  if wrong then return nil, { wrong } end
-  local entries, problem = params.list(given.params, first)
-  if problem then return nil, { ("group '%s': %s"):format(name, problem) } end
-  for key, value in pairs(defaults) do rest[key] = value end
-  for key, value in pairs(given) do
-    if key ~= "name" and key ~= "params" then rest[key] = value end
-  end
-  return Group.plan(class, name, entries, rest)
-end
-
-local function is_group(value) return type(value) == "table" and value.params ~= nil end
-
--- The groups that a script hands to a class.
-local function read_groups(given)
-  if type(given) == "table" and not params.is_module(given) and is_group(given[1]) then return given end
-  return { { name = "default", params = given } }
-end
-
-local function plan_all(class, given, defaults)
-  local plans, problems, first = {}, {}, 1
-  for i, one in ipairs(read_groups(given)) do
-    if not is_group(one) then return plans, { ("item %d is no group { params = … }, but the first is"):format(i) } end
-    local plan, wrong = plan_group(class, one, defaults, "group" .. i, first)
-    plans[#plans + 1] = plan
-    table.move(wrong, 1, #wrong, #problems + 1, problems)
-    first = first + (plan and #plan.entries or 0)
-  end
-  return plans, problems
-end
-
 --- Makes an optimizer of a class: what calling the class does.
 ---@param class optlua.optim.Class
 ---@param given any parameters: a module, an iterator, a list, or a list of groups
@@ -255,17 +221,17 @@ function Optimizer.new(class, given, opts)
   local self = setmetatable({ class = class }, Optimizer)
   Optimizer._init(self, class.name)
   if given == nil then blame(class.name .. ": parameters expected: a module, an iterator, a list, or groups") end
-  if is_group(given) and not params.is_module(given) then
+  if planning.is_group(given) and not params.is_module(given) then
     blame(("%s: the parameters stand first, alone: optim.%s(parameters, { lr = 0.1 }); several groups stand in a list")
       :format(class.name, class.name))
   end
   if opts ~= nil and params.kind(opts) ~= "table" then
     blame(("%s: hyperparameters are a table, { lr = 0.1 }, not a %s"):format(class.name, params.kind(opts)))
   end
-  local plans, problems = plan_all(class, given, opts or {})
+  local planned, problems = planning.all(class, given, opts or {})
   self._defaults = opts or {}
-  self:_check(plans, problems)
-  self:_adopt(plans)
+  self:_check(planned, problems)
+  self:_adopt(planned)
   params.note_empty(class.name, given, count_params(self._groups))
   return self
 end
@@ -277,7 +243,7 @@ end
 ---@return table? plan
 ---@return string[] problems
 function Optimizer._plan(self, class, given)
-  return plan_group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
+  return planning.group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
 end
 
 --- Adds a group { name =, params =, <hyperparameters> }. Where one of its parameters has a name that is taken,
@@ -286,7 +252,7 @@ end
 ---@param given table
 function Optimizer:add_group(given)
   hooks.refuse(self, "add_group")
-  if not is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
+  if not planning.is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
   local plan, problems = self:_plan(self.class, given)
   self:_check({ plan }, problems)
   self:_adopt({ plan })
