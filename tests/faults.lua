@@ -76,14 +76,14 @@ local function litter(label)
   end
 end
 
--- All or nothing: an error, and everything is as before. Where all went well but bringing a name to the disk, or where after that
--- everything fails, the new one may be there, and whole.
-local function unharmed(is_whole)
+-- All or nothing: an error, and everything is as before. Where all went well but closing what was brought to the disk, where
+-- after that everything fails, or where a file system cannot exchange names, the new one may be there, and whole.
+local function unharmed(is_whole, is_file)
   return function(label, ok, problem, before)
     if not ok and type(problem) ~= "string" then error(label .. ": no message", 0) end
     litter(label)
     local equal, why = same(before, contents(place))
-    local may_be_new = label:find "%(open" or label:find "%(fsync" or label:find "%(close" or label:find ", on%)"
+    local may_be_new = label:find "%(close" or label:find ", on%)" or is_file and label:find "%(renameat2"
     if not may_be_new and (ok or not equal) then error(("%s: %s (%s)"):format(label, why or "no error", problem), 0) end
     if not equal and not is_whole() then error(("%s: %s, and is damaged (%s)"):format(label, why, problem), 0) end
   end
@@ -117,11 +117,51 @@ model:save(weights)
 try("weights over others", function()
   train()
   model:save(weights)
-end, unharmed(function() return optlua.load(weights).weight:equal(model.weight) end))
+end, unharmed(function() return optlua.load(weights).weight:equal(model.weight) end, true))
 try("an .npy file", function()
   train()
   optlua.npy.save(place .. "/x.npy", model.weight)
-end, unharmed(function() return optlua.npy.load(place .. "/x.npy"):equal(model.weight) end))
+end, unharmed(function() return optlua.npy.load(place .. "/x.npy"):equal(model.weight) end, true))
+
+-- What cannot be read is an error, and nothing changes.
+local function state_text()
+  local list = { tostring(optlua.get_rng_state().position) }
+  for name, value in pairs(optimizer:state_dict()) do
+    list[#list + 1] = name .. (optlua.is_tensor(value) and table.concat(value:reshape(-1):totable(), " ") or type(value) ~= "table" and tostring(value) or "")
+  end
+  for name, value in pairs(model:state_dict()) do list[#list + 1] = name .. table.concat(value:reshape(-1):totable(), " ") end
+  table.sort(list)
+  return table.concat(list, "\n")
+end
+
+local function try_reading(what, load)
+  local total, kinds, k = 0, {}, 0
+  train()
+  local before = state_text()
+  repeat
+    local files = open_files()
+    faults.arm(k, "read", place)
+    local ok, problem = pcall(load)
+    local _, failed = faults.disarm()
+    collectgarbage()
+    local label = ("%s: call %d (%s)"):format(what, k, tostring(failed))
+    if open_files() ~= files then error(label .. ": files stay open", 0) end
+    if failed then
+      total, kinds[failed], k = total + 1, true, k + 1
+      if ok or type(problem) ~= "string" then error(label .. ": no error", 0) end
+      if state_text() ~= before then error(label .. ": something has changed", 0) end
+    elseif not ok then
+      error(label .. ": " .. problem, 0)
+    end
+  until not failed
+  local names = {}
+  for name in pairs(kinds) do names[#names + 1] = name end
+  table.sort(names)
+  counts[#counts + 1] = ("%s: %d faults in %s"):format(what, total, table.concat(names, ", "))
+end
+
+try_reading("loading a checkpoint", function() checkpoint.load(place .. "/over", parts) end)
+try_reading("loading weights", function() model:load(weights) end)
 
 -- A run goes on, says it once for a file, and knows of it.
 local stderr, said = io.stderr, {}

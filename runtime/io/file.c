@@ -1,4 +1,5 @@
-/* file: a temporary file, fsync and rename. */
+/* file: a temporary file, fsync and renameat2. */
+#define _GNU_SOURCE
 #include "io/file.h"
 
 #include <errno.h>
@@ -74,14 +75,37 @@ static ol_status sync_folder(ol_error *error, ol_file *file) {
   return status;
 }
 
+/* What became of the name. */
+typedef enum placed { FAILED, NEW, REPLACED, EXCHANGED } placed;
+
+/* Gives the file its name. What had it before has the temporary one then, where the file system can
+ * exchange names. */
+static placed put_in_place(const ol_file *file) {
+  const char *path = file->path, *temporary = file->temporary;
+  bool exists = access(path, F_OK) == 0;
+  if (exists && renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+    return EXCHANGED;
+  if (rename(temporary, path) != 0) return FAILED;
+  return exists ? REPLACED : NEW;
+}
+
+/* Brings the name to the disk; where that fails, it is as before, if it can be. */
+static ol_status keep(ol_error *error, ol_file *file, placed how) {
+  ol_status status = sync_folder(error, file);
+  bool back = how == EXCHANGED && status != OL_OK && rename(file->temporary, file->path) == 0;
+  if (how == EXCHANGED && !back) unlink(file->temporary);
+  if (how == NEW && status != OL_OK) unlink(file->path);
+  return status;
+}
+
 ol_status ol_file_commit(ol_error *error, ol_file *file) {
   bool written = fflush(file->stream) == 0 && fsync(fileno(file->stream)) == 0;
   int reason = errno;
   bool closed = fclose(file->stream) == 0;
   if (!written) errno = reason;
   file->stream = NULL;
-  if (written && closed && rename(file->temporary, file->path) == 0)
-    return sync_folder(error, file);
+  placed how = written && closed ? put_in_place(file) : FAILED;
+  if (how != FAILED) return keep(error, file, how);
   ol_status status = fail(error, file, "writing failed");
   unlink(file->temporary);
   return status;

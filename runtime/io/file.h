@@ -24,8 +24,8 @@ ol_status ol_file_begin(ol_error *error, const char *path, ol_file *file);
 /* Appends bytes. After a failure the file is to be abandoned. */
 ol_status ol_file_write(ol_error *error, ol_file *file, const void *bytes, size_t size);
 
-/* Makes it the file of that name. After a failure nothing is left of it, unless it was the folder
- * that could not be brought to the disk. */
+/* Makes it the file of that name. After a failure nothing is left of it, unless the file system
+ * cannot exchange names and it was the folder that could not be brought to the disk. */
 ol_status ol_file_commit(ol_error *error, ol_file *file);
 
 /* Removes what was written. */

@@ -5,12 +5,14 @@
  *   faults = package.loadlib("faults.so", "luaopen_faults")()
  *
  *   faults.arm(n, how, folder)   lets n calls succeed, and the next one fail. how: "once"; "short",
- *                                it does half of its work first; "on", all later ones fail too
+ *                                it does half of its work first; "on", all later ones fail too;
+ *                                "read", calls that read are counted in place of those that write
  *   faults.disarm()              ends it; how many calls there were, and which failed first
  *
  * Counted are fopen and fdopen for writing, fwrite, fflush, fclose, open, close, write, fsync,
- * rename, renameat2 and mkdir, for what lies in the folder. Streams are seen from outside only:
- * what libc calls itself passes no other library. A fclose or close that fails has closed. */
+ * rename, renameat2 and mkdir, for what lies in the folder; of reading fopen, open, fread and
+ * pread. Streams are seen from outside only: what libc calls itself passes no other library. A
+ * fclose or close that fails has closed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,7 +29,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static bool armed, going_on, halves;
+static bool armed, going_on, halves, reading;
 static long left, seen;
 static const char *failed;
 static char below[1024];
@@ -39,8 +41,7 @@ static bool ours[1024]; /* descriptors of files in the folder */
   if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name)
 
 /* Whether this call fails; then errno says why. */
-static bool fails(const char *name, int reason) {
-  if (!armed) return false;
+static bool fails_now(const char *name, int reason) {
   seen++;
   if (left-- > 0) return false;
   if (!going_on && failed) return false;
@@ -49,15 +50,24 @@ static bool fails(const char *name, int reason) {
   return true;
 }
 
+static bool fails(const char *name, int reason) {
+  return armed && !reading && fails_now(name, reason);
+}
+
+static bool fails_reading(const char *name, int reason) {
+  return armed && reading && fails_now(name, reason);
+}
+
 /* The same for a call about a path: only those below the folder. */
+static bool is_below(const char *path) { return strncmp(path, below, strlen(below)) == 0; }
+
 static bool fails_at(const char *path, const char *name, int reason) {
-  return armed && strncmp(path, below, strlen(below)) == 0 && fails(name, reason);
+  return is_below(path) && fails(name, reason);
 }
 
 /* Notes whether a file that was opened lies in the folder. */
 static int note(const char *path, int file) {
-  if (file >= 0 && file < (int)(sizeof ours))
-    ours[file] = armed && strncmp(path, below, strlen(below)) == 0;
+  if (file >= 0 && file < (int)(sizeof ours)) ours[file] = armed && is_below(path);
   return file;
 }
 
@@ -67,9 +77,11 @@ static bool is_our_stream(FILE *stream) { return stream && is_ours(fileno(stream
 
 EXPORT FILE *fopen(const char *path, const char *mode) {
   REAL(FILE *, fopen, const char *, const char *);
-  if (strpbrk(mode, "wa+") && fails_at(path, "fopen", EMFILE)) return NULL;
+  bool writes = strpbrk(mode, "wa+") != NULL;
+  if (writes && fails_at(path, "fopen", EMFILE)) return NULL;
+  if (!writes && is_below(path) && fails_reading("fopen", EMFILE)) return NULL;
   FILE *stream = real(path, mode);
-  if (stream && strpbrk(mode, "wa+")) note(path, fileno(stream));
+  if (stream && (writes || reading)) note(path, fileno(stream));
   return stream;
 }
 
@@ -82,6 +94,17 @@ EXPORT size_t fwrite(const void *bytes, size_t size, size_t count, FILE *stream)
   REAL(size_t, fwrite, const void *, size_t, size_t, FILE *);
   if (!is_our_stream(stream) || !fails("fwrite", ENOSPC)) return real(bytes, size, count, stream);
   return halves ? real(bytes, 1, size * count / 2, stream) / (size ? size : 1) : 0;
+}
+
+EXPORT size_t fread(void *bytes, size_t size, size_t count, FILE *stream) {
+  REAL(size_t, fread, void *, size_t, size_t, FILE *);
+  return is_our_stream(stream) && fails_reading("fread", EIO) ? 0
+                                                              : real(bytes, size, count, stream);
+}
+
+EXPORT ssize_t pread(int file, void *bytes, size_t size, off_t at) {
+  REAL(ssize_t, pread, int, void *, size_t, off_t);
+  return is_ours(file) && fails_reading("pread", EIO) ? -1 : real(file, bytes, size, at);
 }
 
 EXPORT int fflush(FILE *stream) {
@@ -106,6 +129,8 @@ EXPORT int open(const char *path, int flags, ...) {
   va_start(rest, flags);
   mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
   va_end(rest);
+  bool reads = (flags & O_ACCMODE) == O_RDONLY && is_below(path);
+  if (reads && fails_reading("open", EMFILE)) return -1;
   return fails_at(path, "open", EMFILE) ? -1 : note(path, real(path, flags, mode));
 }
 
@@ -146,12 +171,13 @@ EXPORT int mkdir(const char *path, mode_t mode) {
 }
 
 static int arm(lua_State *L) {
-  static const char *const ways[] = { "once", "short", "on", NULL };
+  static const char *const ways[] = { "once", "short", "on", "read", NULL };
   left = (long)luaL_checkinteger(L, 1);
   int way = luaL_checkoption(L, 2, "once", ways);
   snprintf(below, sizeof below, "%s", luaL_checkstring(L, 3));
   halves = way == 1;
   going_on = way == 2;
+  reading = way == 3;
   seen = 0;
   failed = NULL;
   armed = true;
