@@ -434,6 +434,30 @@ describe("a run", function()
     end
   end)
 
+  it("with narrow states, which round at random, or averages goes on bit for bit", function()
+    for k, words in ipairs { "--optimizer.state_dtype=bfloat16", "--optimizer.state_dtype=8bit", "--optimizer.state_dtype=8bit-all",
+      "--optimizer.ema=null --optimizer=ScheduleFreeAdamW", "--optimizer=Adafactor --optimizer.max_norm=1" } do
+      local whole, part = "whole" .. k, "part" .. k
+      assert.equal(0, run(("--out %s --steps=20 %s"):format(whole, words)).code, words)
+      assert.not_equal(0, run(("--out %s --steps=20 %s"):format(part, words), "STOP_BY=KILL STOP_AT=11").code)
+      local resumed = run(("--out %s --resume --steps=20 %s"):format(part, words))
+      assert.equal(0, resumed.code, resumed.err)
+      assert.equal(weights(whole), weights(part), words)
+      assert.equal("they are the same\n", process.run(place, ("optlua ckpt diff %s %s | grep -v extra.config"):format(whole, part)).out)
+    end
+  end)
+
+  it("that goes on with another number of threads differs by rounding alone", function()
+    assert.equal(0, run("--out whole", "OMP_NUM_THREADS=1").code)
+    assert.equal(0, run("--out part --steps=9 --lr_scheduler.total_steps=24", "OMP_NUM_THREADS=1").code)
+    assert.equal(0, run("--out part --resume --lr_scheduler.total_steps=24", "OMP_NUM_THREADS=3").code)
+    local a, b = optlua.load(place .. "/whole/last.safetensors"), optlua.load(place .. "/part/last.safetensors")
+    for name, tensor in pairs(a) do
+      local gap = (tensor:to "float64" - b[name]:to "float64"):abs():max():item()
+      assert(gap < 1e-4, ("%s: %g"):format(name, gap))
+    end
+  end)
+
   it("that is asked to end by a signal saves first, and exits as the signal says", function()
     run "--out whole"
     for signal, code in pairs { INT = 130, TERM = 143 } do
@@ -561,6 +585,26 @@ describe("a run", function()
     assert.equal(2, run("--diff a").code)
     assert.equal(2, run("--plan --diff nowhere").code)
     assert.equal(before, process.run(place, "cat a/log.csv a/config.lua; ls a a/checkpoints").out)
+  end)
+
+  it("goes on with another model through a file of surgery", function()
+    assert.equal(0, run("--out a --steps=6").code)
+    process.write(place .. "/wide.lua", [[
+      local nn = require("optlua").nn
+      return require("script"):extend { build_model = function()
+        return nn.Sequential { nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3), nn.Linear(3, 3) }
+      end }]])
+    process.write(place .. "/move.lua", 'return function(saved) saved:rename(function(name) return (name:gsub("^3%.", "4.")) end) end')
+    local resumed = process.run(place, "optlua wide.lua --out b --resume a --surgery move.lua --steps=9")
+    assert.equal(0, resumed.code, resumed.err)
+    assert.matches("resume: model: missing: 5.weight, 5.bias\n", resumed.out)
+    assert.matches("step%-00000009", process.run(place, "ls b/checkpoints").out)
+    local shown = process.run(place, "optlua ckpt show b").out
+    assert.matches("optimizer.state.4.weight.step = 9\n", shown)
+    assert.matches("optimizer.state.5.weight.step = 3\n", shown)
+    assert.matches("%-%-surgery stands beside %-%-resume", process.run(place, "optlua wide.lua --surgery move.lua").err)
+    process.write(place .. "/none.lua", "return 1")
+    assert.matches("%-%-surgery: none.lua returns no function", process.run(place, "optlua wide.lua --resume a --surgery none.lua").err)
   end)
 
   it("says key by key what differs; of the checkpoint's values those hold that the policy names", function()

@@ -20,6 +20,7 @@ local switches = {
   { "--out DIR", "the folder of the run; default: runs/NAME" },
   { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name that has one)" },
   { "--resume-policy P", "whose values hold where config and checkpoint differ: config (default), checkpoint (but for keys of the command line), or rebase (an edited schedule begins anew); for one key: P,KEY=P" },
+  { "--surgery FILE", "of a checkpoint that --resume goes on from: a Lua file whose function changes its names and tensors; see checkpoint.load" },
   { "--from FILE", "begins with the weights of a safetensors file" },
   { "--eval FILE", "validates the weights of a file and ends" },
   { "--dry-run", "makes one update and one validation, writes nothing, and ends" },
@@ -28,7 +29,7 @@ local switches = {
   { "--watch", "takes over changes of the script and of config files while it runs" },
 }
 local kinds = { diff = "value", help = "flag", config = "value", ["print-config"] = "flag", plan = "flag", out = "value", from = "value",
-  eval = "value", resume = "optional", ["resume-policy"] = "value", ["dry-run"] = "flag", ["overfit-batches"] = "value", ["find-lr"] = "flag", watch = "flag" }
+  eval = "value", resume = "optional", ["resume-policy"] = "value", surgery = "value", ["dry-run"] = "flag", ["overfit-batches"] = "value", ["find-lr"] = "flag", watch = "flag" }
 
 -- What is wrong with the command line ends the program with the status of a wrong usage.
 local function refuse(problems)
@@ -62,7 +63,7 @@ end
 local function print_diff(state, config, going)
   print(("from %s, with this config:"):format(going.path))
   state.config_text = config:text()
-  keeper.resume(state, going.path, going.policy)
+  keeper.resume(state, going.path, going.policy, going.surgery)
 end
 
 local function plan(spec, cfg, config, going)
@@ -107,18 +108,31 @@ local function find_checkpoint(spec, given)
   return found
 end
 
--- From where a run goes on, and whose values hold: { path =, policy =, config = }, the text that was saved; nil: it begins.
+-- The function of the file that --surgery names.
+local function read_surgery(path)
+  if not path then return nil end
+  local chunk, problem = loadfile(path, "t")
+  local fn = chunk and chunk()
+  if type(fn) ~= "function" then refuse { "--surgery: " .. (problem or path .. " returns no function") } end
+  return fn
+end
+
+-- From where a run goes on, and whose values hold: { path =, policy =, surgery =, config = }, the text that was saved; nil: it
+-- begins.
 local function read_going(spec, given)
-  if not given.resume and not given.diff then return nil end
+  if not given.resume and not given.diff then
+    if given.surgery then refuse { "--surgery stands beside --resume, or --plan --diff" } end
+    return nil
+  end
   local policy, problem = policies.new(given["resume-policy"], given)
   if not policy then refuse { "--resume-policy: " .. problem } end
   local path = find_checkpoint(spec, given)
-  return { path = path, policy = policy, config = ((checkpoint.read(path) or {}).extra or {}).config }
+  return { path = path, policy = policy, surgery = read_surgery(given.surgery), config = ((checkpoint.read(path) or {}).extra or {}).config }
 end
 
 -- A run that goes on stays in its folder unless --out names another.
 local function set_going(spec, given, going, opts)
-  opts.resume, opts.policy = going.path, going.policy
+  opts.resume, opts.policy, opts.surgery = going.path, going.policy, going.surgery
   if not given.out and not given["dry-run"] then
     opts.out = going.path:match "^(.*)/checkpoints/[^/]+$" or function() return folder.choose(spec.name) end
   end

@@ -230,13 +230,27 @@ local function is_hyper(state, key)
   return false
 end
 
+-- Says which names of a checkpoint were missing, and begin anew, or were left out.
+local function print_report(report)
+  for _, part in ipairs(options.names(report)) do
+    for _, kind in ipairs { "missing", "unexpected" } do
+      local names = report[part][kind]
+      if #names > 0 then print(("resume: %s: %s: %s"):format(part, kind, table.concat(names, ", "))) end
+    end
+  end
+end
+
 --- Goes on from a checkpoint. The policy says whose values hold where the config and the checkpoint differ; what differs is said.
+--- With surgery names may be missing, or be left over, which is said too.
 ---@param state optlua.State
 ---@param path string
 ---@param policy optlua.Policy
-function keeper.resume(state, path, policy)
+---@param surgery? fun(saved: optlua.checkpoint.Surgery)
+function keeper.resume(state, path, policy, surgery)
   local parts, wanted = keeper.parts(state), bases(state.optimizers)
-  local extra, differences = checkpoint.load(path, parts, { resume = policy:of "lr_scheduler" == "rebase" and "rebase" or "config" })
+  local extra, differences, report = checkpoint.load(path, parts, { surgery = surgery, strict = surgery == nil,
+    resume = policy:of "lr_scheduler" == "rebase" and "rebase" or "config" })
+  print_report(report)
   for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
     state[key] = extra[key] or state[key]
   end

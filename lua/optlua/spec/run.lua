@@ -216,7 +216,7 @@ function run.train(spec, cfg, config, opts)
   state.log_file = log_file
   if opts.prepare then opts.prepare(state) end
   if opts.resume then
-    keeper.resume(state, opts.resume, opts.policy)
+    keeper.resume(state, opts.resume, opts.policy, opts.surgery)
     log_file:resume(state.step + 1)
   end
   local signalled <close> = keeper.watch_signals(not opts.quiet and state.out
