@@ -298,6 +298,15 @@ describe("a transform of the library", function()
   end)
 end)
 
+describe("optim.check", function()
+  for _, name in ipairs { "Lookahead(AdamW)", "SWA(SGD)", "Centralize(AdamW)" } do
+    it("passes " .. name, function()
+      local report = optim.check(optim.resolve(name))
+      assert.is_true(report.ok, tostring(report))
+    end)
+  end
+end)
+
 describe("averages in a model", function()
   it("come and go with the running statistics, also after an error", function()
     for kind, given in pairs { ema = train(make("AdamW", { ema = 0.9 }), 5), swa = train(make("SWA(SGD)", { lr = 0.1 }), 5) } do
@@ -332,6 +341,82 @@ describe("averages in a model", function()
     train(given, 1)
     before = bits(given)
     given.optimizer:with_swa(function() assert.not_equal(before, bits(given)) end)
+  end)
+end)
+
+describe("an interrupt", function()
+  it("brings weights and forms back", function()
+    local place = process.folder()
+    process.write(place .. "/run.lua", [[
+      local optlua = require "optlua"
+      local model = optlua.nn.Linear(3, 2)
+      local optimizer = optlua.optim.container(model, arg[1], { lr = 0.1, ema = arg[2] and 0.9 })
+      for _ = 1, 3 do
+        optimizer:zero_grad()
+        model(optlua.randn { 4, 3 }):square():sum():backward()
+        optimizer:step()
+      end
+      local before = model.weight:clone()
+      local ok, message = pcall(optimizer.with_eval, optimizer, function()
+        assert(not before:equal(model.weight))
+        io.popen("kill -INT $PPID"):close()
+        while true do end
+      end)
+      print(ok, message, before:equal(model.weight))
+      optimizer:step()
+    ]])
+    for _, words in ipairs { "'SWA(SGD)'", "ScheduleFreeSGD", "AdamW ema" } do
+      local result = process.run(place, "timeout 20 optlua run.lua " .. words)
+      assert.matches("^false\t.*interrupted!\ttrue\n$", result.out, result.err)
+    end
+    process.remove(place)
+  end)
+end)
+
+-- Distances of groups --------------------------------------------------------------------------------------
+
+describe("Prodigy", function()
+  local function prodigy(options)
+    local p, q = optlua.ones { 2 }, optlua.ones { 2 }
+    p.requires_grad, q.requires_grad = true, true
+    local optimizer = optim.Prodigy({ { name = "p", params = { p } }, { name = "q", params = { q }, d0 = 1e-3 } }, options)
+    return optimizer, p, q
+  end
+
+  local function step(optimizer, p, q, count)
+    for _ = 1, count do
+      p.grad, q.grad = p:detach() * 2, q:detach() * 3
+      optimizer:step()
+    end
+  end
+
+  it("has a distance for each group, which grows and is saved", function()
+    local optimizer, p, q = prodigy()
+    step(optimizer, p, q, 6)
+    local state = optimizer:state_dict()
+    assert.is_true(state["group.p.d"] > 1e-6 and state["group.q.d"] > 1e-3)
+    assert.not_equal(state["group.p.d"], state["group.q.d"])
+    local again, r, s = prodigy()
+    r:detach():copy_(p:detach())
+    s:detach():copy_(q:detach())
+    again:load_state_dict(state)
+    step(optimizer, p, q, 4)
+    step(again, r, s, 4)
+    assert.is_true(p:equal(r) and q:equal(s))
+    assert.equal(optimizer:state_dict()["group.p.d"], again:state_dict()["group.p.d"])
+  end)
+
+  it("does nothing at a rate of 0, and takes no number for another", function()
+    local optimizer, p, q = prodigy { lr = 0, weight_decay = 0.1 }
+    step(optimizer, p, q, 3)
+    assert.is_true(p:detach():equal(optlua.ones { 2 }))
+    assert.equal(1e-6, optimizer:state_dict()["group.p.d"])
+    fails("beta3: expected a number at least 0 and below 1, got 1", prodigy, { beta3 = 1 })
+    fails("d0: expected a number above 0, got 0", prodigy, { d0 = 0 })
+    fails("beta3: a number expected, or false", function()
+      local given, a, b = prodigy { beta3 = true }
+      step(given, a, b, 1)
+    end)
   end)
 end)
 

@@ -50,17 +50,21 @@ local function versions(group)
   return list
 end
 
---- Gives parameters the form for evaluation.
+--- Gives parameters the form for evaluation. All is kept before anything changes: wherever this is interrupted, `train` brings
+--- everything back.
 ---@param self table
 function forms.eval(self)
   forms.refuse(self, "eval")
   local list, kept = groups_of(self, "train"), {}
   if #list == 0 then return end
   for k, group in ipairs(list) do kept[k] = copies(group) end
-  transaction.run(self, "eval")
-  for k, group in ipairs(list) do
-    group.mode, group.kept, group.versions = "eval", kept[k], versions(group)
+  for k, group in ipairs(list) do group.kept, group.mode = kept[k], "eval" end
+  local ok, problem = pcall(transaction.run, { _groups = list }, "eval")
+  if not ok then
+    forms.train(self)
+    error(problem, 0)
   end
+  for _, group in ipairs(list) do group.versions = versions(group) end
 end
 
 -- What was kept of the parameters of a group that nobody has written since, and whether there are others. Of those that were
@@ -88,7 +92,7 @@ function forms.train(self)
     kept[k], others = intact(group)
     any = any or others
   end
-  if any then transaction.run(self, "train") end
+  if any then transaction.run({ _groups = list }, "train") end
   for k, group in ipairs(list) do
     for i, tensor in pairs(kept[k]) do group.handle:put(i, tensor) end
     group.mode, group.kept, group.versions = "train", {}, nil
@@ -109,8 +113,8 @@ end
 ---@return any ... what it returns
 function forms.evaluated(self, fn, ...)
   if forms.mode(self) ~= "train" then return fn(...) end
-  forms.eval(self)
   local _ <close> = closing(function() forms.train(self) end)
+  forms.eval(self)
   local results = table.pack(fn(...)) -- no tail call: it is not over yet
   return table.unpack(results, 1, results.n)
 end
@@ -128,6 +132,26 @@ function forms.swap(self, kind)
   self._swapped = not self._swapped and kind or nil
 end
 
+-- Another number after each write into parameters.
+local function stamp(self)
+  local sum = 0
+  for _, group in ipairs(self._groups) do
+    for _, version in ipairs(versions(group)) do sum = sum + version end
+  end
+  return sum
+end
+
+-- Exchanges weights and averages again, unless they have not been exchanged since `before`. An interrupt may come in between.
+local function swap_back(self, kind, before)
+  if not self._swapped and stamp(self) == before then return end
+  self._swapped = kind
+  local now = stamp(self)
+  local ok, problem = pcall(self.run, self, "swap_" .. kind)
+  if not ok and stamp(self) == now then ok, problem = pcall(self.run, self, "swap_" .. kind) end
+  if not ok and stamp(self) == now then error(problem, 0) end
+  self._swapped = nil
+end
+
 --- Calls a function with averages of the weights in the model. Afterwards, also after an error, weights and running statistics are
 --- as before.
 ---@param self table
@@ -137,12 +161,12 @@ end
 function forms.averaged(self, kind, fn, ...)
   check_function(self, "with_" .. kind, fn)
   if self._swapped then return fn(...) end
-  local restore = statistics.keep(self)
-  forms.swap(self, kind)
+  local restore, before = statistics.keep(self), stamp(self)
   local _ <close> = closing(function()
-    forms.swap(self, kind)
+    swap_back(self, kind, before)
     restore()
   end)
+  forms.swap(self, kind)
   local results = table.pack(fn(...))
   return table.unpack(results, 1, results.n)
 end

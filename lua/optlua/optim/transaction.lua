@@ -81,16 +81,15 @@ local function run_form(self, name)
   local any = false
   for _, group in ipairs(self._groups) do
     local rule = group.class.rules[name]
-    if rule and group.mode ~= name then any = group:trace_form(rule) or any end
+    if rule then any = group:trace_form(rule) or any end
   end
   if not any then return end
   prepare_step(false)
   commit_step()
 end
 
---- Runs a named rule of the groups whose class has it; `eval` and `train` only where the parameters are
---- not of that form already.
----@param self table
+--- Runs a named rule of the groups whose class has it.
+---@param self { _groups: optlua.optim.Group[] }
 ---@param name string
 local function run(self, name) transact(run_form, self, name) end
 
