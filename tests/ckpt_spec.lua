@@ -36,6 +36,12 @@ describe("optlua ckpt", function()
     local bad = run "verify run/checkpoints/step-2"
     assert.equal(1, bad.code)
     assert.matches("weights.safetensors: %d+ bytes, %d+ were written", bad.out)
+    for _, path in ipairs { "run", "run/checkpoints/" } do
+      bad = run("verify " .. path)
+      assert.equal(1, bad.code)
+      assert.matches("step%-1: all files are as they were written\n.*step%-2/weights.safetensors: %d+ bytes", bad.out)
+    end
+    assert.matches("nowhere: there is no checkpoint", run("verify nowhere").err)
     local passed_over = run "show run"
     assert.matches("step%-1: format", passed_over.out)
     assert.matches("step%-2 is damaged, and is passed over", passed_over.err)

@@ -1,5 +1,6 @@
 --- ckpt: `optlua ckpt show|verify|diff|convert PATH…`: looks at checkpoints, and takes the weights out of them.
 local checkpoint = require "optlua.checkpoint"
+local folder = require "optlua.checkpoint.folder"
 local keeper = require "optlua.spec.keeper"
 local optlua = require "optlua"
 local options = require "optlua.options"
@@ -71,13 +72,26 @@ function commands.show(path)
   end
 end
 
---- Whether its files are as they were written.
+-- What a path names: a checkpoint, or all of a run.
+local function all_of(path)
+  for _, place in ipairs { path .. "/checkpoints", path } do
+    local list = checkpoint.list((place:gsub("/+$", "")))
+    if #list > 0 then return list end
+  end
+  if not folder.exists(path) then fail(path .. ": there is no checkpoint", 1) end
+  return { path }
+end
+
+--- Whether its files are as they were written; of a run those of all checkpoints.
 function commands.verify(path)
-  local found = checkpoint.read(path) and path or find(path)
-  local problems = checkpoint.verify(found)
-  for _, problem in ipairs(problems) do print(problem) end
-  if #problems > 0 then os.exit(1, true) end
-  print(found .. ": all files are as they were written")
+  local damaged = false
+  for _, found in ipairs(all_of(path)) do
+    local problems = checkpoint.verify(found)
+    for _, problem in ipairs(problems) do print(problem) end
+    if #problems == 0 then print(found .. ": all files are as they were written") end
+    damaged = damaged or #problems > 0
+  end
+  if damaged then os.exit(1, true) end
 end
 
 -- How two entries differ, or nil.
