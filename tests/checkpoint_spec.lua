@@ -260,6 +260,33 @@ describe("a checkpoint of another model", function()
       { surgery = function(s) s:split("0.weight", { "a", "b" }) end })
   end)
 
+  it("keeps codes of 8 bits with their scales, which are not cut", function()
+    local function coded(layers)
+      optlua.manual_seed(5)
+      local model = nn.Sequential(layers)
+      local given = { model = model, optimizer = optim.container(model, "AdamW", { state_dtype = "8bit-all" }) }
+      model(optlua.randn { 3, 128 }):square():sum():backward()
+      given.optimizer:step()
+      return given
+    end
+    local old, new = coded { nn.Linear(128, 128) }, coded { nn.Identity(), nn.Linear(128, 128) }
+    assert.equal("uint8", state_of(old, "0.weight.exp_avg").dtype)
+    checkpoint.save(place .. "/a", old)
+    checkpoint.load(place .. "/a", new, { surgery = function(saved)
+      saved:rename(function(name) return (name:gsub("^0", "1")) end)
+    end })
+    for _, key in ipairs { "state.%s.weight.exp_avg", "scale.%s.weight.exp_avg" } do
+      assert.is_true(new.optimizer:state_dict()[key:format(1)]:equal(old.optimizer:state_dict()[key:format(0)]))
+    end
+    local function cut(saved) saved:split("0.weight", { "1.weight", "x" }, { sizes = { 127, 1 } }) end
+    fails('forget%("0.weight"%) lets it begin anew', checkpoint.load, place .. "/a", new, { surgery = cut })
+    local _, _, report = checkpoint.load(place .. "/a", new, { strict = false, surgery = function(saved)
+      saved:forget "0.weight"
+      saved:split("0.weight", { "y", "x" }, { sizes = { 127, 1 } })
+    end })
+    assert.same({ "0.bias", "x", "y" }, report.model.unexpected)
+  end)
+
   it("is reported whole in one error; with strict = false what is missing begins anew", function()
     local old, new = trained { nn.Linear(4, 2) }, trained { nn.Linear(4, 2, { bias = false }), nn.Linear(2, 2, { bias = false }) }
     checkpoint.save(place .. "/a", old)

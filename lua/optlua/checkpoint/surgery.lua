@@ -13,12 +13,16 @@ local shape_text = require("optlua.shape").text
 local Surgery = {}
 Surgery.__index = Surgery
 
--- Keys of states: what stands before the name, the name, and the slot: "state.0.weight.exp_avg"; several optimizers
--- begin with a name of their own and a slash.
+-- Keys of states: what stands before the name, the name, and the slot: "state.0.weight.exp_avg", "scale.0.weight.exp_avg" of codes;
+-- several optimizers begin with a name of their own and a slash.
+local patterns = { "^(state%.)(.+)%.([^.]+)$", "^(scale%.)(.+)%.([^.]+)$", "^([^/]*/state%.)(.+)%.([^.]+)$",
+  "^([^/]*/scale%.)(.+)%.([^.]+)$" }
+
 local function parse(key)
-  local prefix, name, slot = key:match "^(state%.)(.+)%.([^.]+)$"
-  if prefix then return prefix, name, slot end
-  return key:match "^([^/]*/state%.)(.+)%.([^.]+)$"
+  for _, pattern in ipairs(patterns) do
+    local prefix, name, slot = key:match(pattern)
+    if prefix then return prefix, name, slot end
+  end
 end
 
 -- The keys of states, by parameter: lists of { key, prefix, slot }.
