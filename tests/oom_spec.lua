@@ -85,7 +85,7 @@ local function fail_all(class, opts, persistent)
 end
 
 describe("each allocation of a step, a save and a load", function()
-  for class, opts in pairs { AdamW = { max_norm = 1, ema = 0.9 }, SGD = { momentum = 0.9, nonfinite = "skip" }, Adafactor = {} } do
+  for class, opts in pairs { AdamW = { max_norm = 1, ema = 0.9 }, SGD = { momentum = 0.9, nonfinite = "skip" }, Adafactor = {}, ScheduleFreeAdamW = {} } do
     it("may fail: " .. class, function()
       for _, persistent in ipairs { false, true } do
         local count = fail_all(class, opts, persistent)

@@ -14,6 +14,8 @@
 static const struct {
   const char *name, *instead;
 } names[] = {
+  { "AdamWScheduleFree", "ScheduleFreeAdamW" },
+  { "AveragedModel", "optim.container's option ema, or optim.swa(class)" },
   { "ColorJitter", "a function (image, random) in data.transformed" },
   { "Conv3d", "only Conv1d and Conv2d are here" },
   { "DataLoader", "data.loader(dataset, { batch_size = 64, shuffle = true }):batches()" },
@@ -24,7 +26,7 @@ static const struct {
   { "ImageFolder", "data.image_folder(path)" },
   { "LBFGS", "a rule sees one gradient a step; LBFGS needs several: it is not here" },
   { "LongTensor", "optlua.tensor(values, \"int64\")" },
-  { "SparseAdam", "there are no sparse tensors; Adam is here" },
+  { "SGDScheduleFree", "ScheduleFreeSGD" },
   { "Subset", "data.subset(dataset, positions)" },
   { "Tensor", "optlua.tensor(values)" },
   { "TensorDataset", "data.tensors(x, y)" },
