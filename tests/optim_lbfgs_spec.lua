@@ -3,35 +3,12 @@ local optlua = require "optlua"
 local optim = optlua.optim
 
 local fails = require("fails").matching
+local valleys = require "valleys"
+
+local numbers, parameters, closure_of, values = valleys.numbers, valleys.parameters, valleys.closure, valleys.values
+local START = valleys.start
 
 local STEPS, TOLERANCE = 10, 1e-8
-
--- The functions of golden/make_lbfgs.py, of two tensors that are taken as one vector.
-local functions = {}
-
-function functions.rosenbrock(x)
-  local z = optlua.cat(x)
-  local head, tail = z[{ { 1, -2 } }], z[{ { 2, -1 } }]
-  return (100 * (tail - head ^ 2) ^ 2 + (1 - head) ^ 2):sum()
-end
-
-function functions.quadratic(x)
-  local z = optlua.cat(x)
-  local scale = {}
-  for i = 1, #z do scale[i] = 10 ^ ((i - 1) * (3 / (#z - 1))) end
-  return 0.5 * (optlua.tensor(scale, { dtype = "float64" }) * (z - 1) ^ 2):sum()
-end
-
-function functions.valley(x)
-  local z = optlua.cat(x)
-  return ((0.3 * z):exp() + (-z):exp() + 0.5 * (3 * z):sin()):sum() + 0.1 * (z:sum() - 1) ^ 2
-end
-
-local function numbers(line)
-  local list = {}
-  for word in line:gmatch "%S+" do list[#list + 1] = assert(tonumber(word)) end
-  return list
-end
 
 local function read_golden()
   local next_line = io.lines(os.getenv "ROOT" .. "/tests/golden/lbfgs.txt")
@@ -44,26 +21,6 @@ local function read_golden()
   end
   return golden
 end
-
--- A parameter of three elements and one of two.
-local function parameters(start, dtype)
-  local x = optlua.tensor(table.move(start, 1, 3, 1, {}), { dtype = dtype or "float64", requires_grad = true })
-  local y = optlua.tensor(table.move(start, 4, 5, 1, {}), { dtype = dtype or "float64", requires_grad = true })
-  return { { "x", x }, { "y", y } }, { x, y }
-end
-
-local function closure_of(optimizer, name, tensors)
-  return function()
-    optimizer:zero_grad()
-    local loss = functions[name](tensors)
-    loss:backward()
-    return loss
-  end
-end
-
-local function values(tensors) return optlua.cat(tensors):detach():totable() end
-
-local START = { -1.2, 1, 0.5, -0.7, 1.5 }
 
 local function make(options, name)
   local named, tensors = parameters(START)
@@ -98,10 +55,10 @@ describe("L-BFGS", function()
     local named, tensors = parameters(START, "float32")
     local optimizer = optim.LBFGS(named, { line_search_fn = "strong_wolfe" })
     local closure = closure_of(optimizer, "rosenbrock", tensors)
-    local first = functions.rosenbrock(tensors):item()
+    local first = valleys.rosenbrock(tensors):item()
     assert.equal(first, optimizer:step(closure):item())
     for _ = 1, 10 do optimizer:step(closure) end
-    assert.is_true(functions.rosenbrock(tensors):item() < 1e-4 * first)
+    assert.is_true(valleys.rosenbrock(tensors):item() < 1e-4 * first)
   end)
 
   it("needs a closure that returns a number", function()

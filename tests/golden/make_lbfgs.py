@@ -4,7 +4,7 @@
 
 Lines: the version; then for each case the function, the options as Lua, the starting point, and for each step the number
 of evaluations so far and the parameters after it. Numbers are hexadecimal; tensors of a line follow each other. The
-functions stand in tests/optim_lbfgs_spec.lua once more.
+functions stand in tests/valleys.lua once more.
 """
 import os
 
@@ -63,7 +63,15 @@ CASES = [
 
 
 def lua(value):
+    if isinstance(value, (tuple, list)):
+        return "{ %s }" % ", ".join(map(lua, value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return '"%s"' % value if isinstance(value, str) else repr(value)
+
+
+def table(options):
+    return "{ %s }" % ", ".join("%s = %s" % (k, lua(v)) for k, v in options.items())
 
 
 def flat(params):
@@ -80,7 +88,7 @@ def run(name, options, out):
         loss.backward()
         return loss
 
-    out.write("%s { %s }\n" % (name, ", ".join("%s = %s" % (k, lua(v)) for k, v in options.items())))
+    out.write("%s %s\n" % (name, table(options)))
     out.write(flat(params) + "\n")
     for _ in range(STEPS):
         optimizer.step(closure)
@@ -88,7 +96,16 @@ def run(name, options, out):
         out.write("%d %s\n" % (evals, flat(params)))
 
 
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "lbfgs.txt"), "w") as out:
-    out.write("PyTorch %s\n" % torch.__version__.split("+")[0])
-    for name, options in CASES:
-        run(name, options, out)
+def path(name):
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+
+
+def main():
+    with open(path("lbfgs.txt"), "w") as out:
+        out.write("PyTorch %s\n" % torch.__version__.split("+")[0])
+        for name, options in CASES:
+            run(name, options, out)
+
+
+if __name__ == "__main__":
+    main()
