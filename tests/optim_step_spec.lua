@@ -446,6 +446,18 @@ describe("a closure", function()
     end
   end)
 
+  it("must give finite gradients at first, where that is asked for", function()
+    local list = { { "p", param { 1 } } }
+    local p, calls = list[1][2], 0
+    local optimizer = optim.container(function() return table.unpack(table.remove(list, 1) or {}) end, "LBFGS", { nonfinite = "error" })
+    fails("the gradient of parameter 'p' is not finite", optimizer.step, optimizer, function()
+      calls = calls + 1
+      p.grad = optlua.tensor({ 1 / 0 }, { dtype = "float64" })
+      return 1
+    end)
+    assert.same({ 1, { 1 } }, { calls, values(p) })
+  end)
+
   it("may yield", function()
     local p = param { 1 }
     local optimizer = optim.LBFGS({ p }, { lr = 0.1, max_iter = 2 })

@@ -21,6 +21,11 @@ function valleys.valley(x)
   return ((0.3 * z):exp() + (-z):exp() + 0.5 * (3 * z):sin()):sum() + 0.1 * (z:sum() - 1) ^ 2
 end
 
+function valleys.kink(x)
+  local z = optlua.cat(x)
+  return ((z - 0.3):abs() ^ 1.2):sum() + 0.01 * (z ^ 2):sum()
+end
+
 --- The numbers of a line of a golden file.
 function valleys.numbers(line)
   local list = {}

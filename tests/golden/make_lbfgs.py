@@ -32,7 +32,13 @@ def valley(x):
     return (torch.exp(0.3 * z) + torch.exp(-z) + 0.5 * torch.sin(3 * z)).sum() + 0.1 * (z.sum() - 1) ** 2
 
 
-FUNCTIONS = dict(rosenbrock=rosenbrock, quadratic=quadratic, valley=valley)
+def kink(x):
+    """Steep where it is least: cubics are no good there."""
+    z = torch.cat(x)
+    return ((z - 0.3).abs() ** 1.2).sum() + 0.01 * (z**2).sum()
+
+
+FUNCTIONS = dict(rosenbrock=rosenbrock, quadratic=quadratic, valley=valley, kink=kink)
 START = [[-1.2, 1.0, 0.5], [-0.7, 1.5]]
 WOLFE = "strong_wolfe"
 
@@ -59,6 +65,7 @@ CASES = [
     ("valley", dict(line_search_fn=WOLFE, max_iter=2)),
     ("valley", dict(line_search_fn=WOLFE, max_iter=2, lr=30.0)),
     ("valley", dict(line_search_fn=WOLFE, max_iter=3, lr=1e-3)),
+    ("kink", dict(line_search_fn=WOLFE, max_iter=2, max_eval=30, lr=100.0)),
 ]
 
 
