@@ -307,6 +307,43 @@ describe("a checkpoint of another model", function()
   end)
 end)
 
+describe("a checkpoint with optimizers of other make", function()
+  it("is loaded whole or not at all", function()
+    local function foreign(refuses)
+      local own = { count = 0 }
+      function own.step() own.count = own.count + 1 end
+      function own.zero_grad() end
+      function own.state_dict() return { count = own.count } end
+      function own.load_state_dict(_, state)
+        own.count = state.count
+        if refuses and state.count == 1 then error "this state is not mine" end
+      end
+      return own
+    end
+    local function build(refuses)
+      local made, model = {}, nn.Sequential { nn.Linear(2, 2), nn.Linear(2, 2) }
+      local class = optim.wrapper { name = "Foreign", build = function()
+        made[1], made[2] = foreign(false), foreign(refuses)
+        return made
+      end }
+      return { model = model, optimizer = optim.container(model, class) }, made
+    end
+    local given, made = build(false)
+    given.model(optlua.ones { 1, 2 }):sum():backward()
+    given.optimizer:step()
+    assert.same({ 1, 1 }, { made[1].count, made[2].count })
+    checkpoint.save(place .. "/a", given)
+    local other, others = build(true)
+    local before = bits(other.model)
+    fails("this state is not mine", checkpoint.load, place .. "/a", other)
+    assert.same({ 0, 0 }, { others[1].count, others[2].count })
+    assert.equal(before, bits(other.model))
+    other, others = build(false)
+    checkpoint.load(place .. "/a", other)
+    assert.same({ 1, 1 }, { others[1].count, others[2].count })
+  end)
+end)
+
 describe("a save between two backward passes", function()
   it("keeps the gradients where that is asked for", function()
     local function begin()

@@ -58,4 +58,22 @@ function members.step(self, rest)
   return made
 end
 
+--- Lets each load its state, where there is one; when one of them raises, those before it have their own again.
+---@param self table
+---@param states table<integer, any> by place
+function members.load(self, states)
+  local before = {}
+  local ok, problem = pcall(function()
+    for i, member in ipairs(self._members) do
+      if states[i] ~= nil then
+        before[i] = copy(member.optimizer:state_dict())
+        member.optimizer:load_state_dict(states[i])
+      end
+    end
+  end)
+  if ok then return end
+  for i, state in pairs(before) do self._members[i].optimizer:load_state_dict(state) end
+  error(problem, 0)
+end
+
 return members

@@ -20,6 +20,7 @@ local clipping = require "optlua.optim.clipping"
 local hyper = require "optlua.optim.hyper"
 local memory = require "optlua.optim.memory"
 local options = require "optlua.options"
+local load_members = require("optlua.optim.members").load
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
 local storage = require "optlua.optim.storage"
@@ -330,9 +331,7 @@ function statedict.prepare(self, state)
     for _, plan in ipairs(plans) do plan.twin = make_twin(plan) end
   end
   return { missing = reader.missing, unexpected = unexpected(reader), differing = differing }, function()
-    for i, member in ipairs(self._members) do
-      if members[i] ~= nil then member.optimizer:load_state_dict(members[i]) end
-    end
+    load_members(self, members)
     for _, plan in ipairs(plans) do apply(plan, updates) end
     note_converted(self, reader)
     self._clock.updates = updates
