@@ -149,7 +149,7 @@ function layers.run(threads, only, opts)
     for phase, fn in ipairs(fns) do
       local word = phase == 1 and "forward" or "both"
       local contenders = { { item.floor.kind, floor_of(item.floor.kind, item.floor[phase]) }, { "optlua", fn } }
-      contenders[3] = peer.contender(item.name, word, threads)
+      contenders[3] = peer.contender("peer_layers", item.name, word, threads)
       print(line(item.name, word, item.floor.kind, timing.interleaved(contenders, opts)))
       io.stdout:flush()
     end

@@ -19,7 +19,7 @@ local passes = {
     { writes = { "exp_avg", "exp_avg_sq" }, reads = { "p", "g" } },
     { writes = { "p" }, reads = { "exp_avg", "exp_avg_sq" } },
   },
-  LARS = { { reads = { "p", "g" } }, { writes = { "p", "momentum_buffer" }, reads = { "g" } } },
+  LARS = { { reads = { "p", "g" } }, { writes = { "momentum_buffer", "p" }, reads = { "g" } } },
 }
 
 -- Adafactor's of a matrix: the mean squares of rows and of columns, the norm of the update with that of the
@@ -47,6 +47,7 @@ local function simple_classes()
   return list
 end
 
+-- Arrays of n elements: the rules by the registry, those of several passes, clipping with an average.
 local function large(n)
   local opts = OPTS[n]
   local function line(title, what) update.report(("%s, %.0f M"):format(title, n / 1e6), n, what, opts) end
@@ -63,7 +64,7 @@ end
 local function narrow(n)
   local contenders = {}
   for i, dtype in ipairs { "float32", "bfloat16", "8bit", "8bit-all" } do
-    local optimizer = optim.AdamW({ update.parameter(n) }, { state_dtype = i > 1 and dtype or nil })
+    local optimizer = update.container({ update.parameter(n) }, optim.AdamW, { state_dtype = i > 1 and dtype or nil })
     contenders[i] = { dtype, update.stepper(optimizer) }
   end
   timing.report(("AdamW's states, %.0f M"):format(n / 1e6), contenders, OPTS[n])

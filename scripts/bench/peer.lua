@@ -4,14 +4,14 @@ local peer = {}
 
 local requests, answers -- files; false: there is none
 
-local function start()
+local function start(module)
   local python = os.getenv "PEER_PYTHON"
   if not python or python == "" then return false end
   local folder = debug.getinfo(1, "S").source:match "^@(.*)[/\\]"
   local pipe = os.tmpname()
   os.remove(pipe)
   assert(os.execute(("mkfifo '%s'"):format(pipe)))
-  answers = assert(io.popen(("'%s' '%s/peer.py' <'%s'"):format(python, folder, pipe)))
+  answers = assert(io.popen(("'%s' '%s/peer.py' %s <'%s'"):format(python, folder, module, pipe)))
   requests = assert(io.open(pipe, "w"))
   requests:setvbuf "line"
   os.remove(pipe)
@@ -26,12 +26,13 @@ local function ask(...)
 end
 
 --- A contender for timing: the work of that name there; nil where there is no peer, or it knows no such work.
+---@param module "peer_layers"|"peer_optim" one for a process
 ---@param name string
----@param phase "forward"|"both"
+---@param phase string
 ---@param threads integer
 ---@return table?
-function peer.contender(name, phase, threads)
-  if requests == nil then requests = start() end
+function peer.contender(module, name, phase, threads)
+  if requests == nil then requests = start(module) end
   if not requests or ask(name, phase, threads, 1) == "unknown" then return nil end
   return { "torch", function(n) return tonumber(ask(name, phase, threads, n)) end }
 end

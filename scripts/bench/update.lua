@@ -4,6 +4,8 @@ local optlua = require "optlua"
 local floors = require "floors"
 local timing = require "timing"
 
+local nn = optlua.nn
+
 local update = {}
 
 --- A contender that calls a function.
@@ -20,6 +22,13 @@ function update.parameter(shape)
   p.requires_grad = true
   p.grad = optlua.randn(shape)
   return p
+end
+
+--- An optimizer of parameters with the options of containers: max_norm, ema, state_dtype …
+function update.container(params, class, options)
+  local model = nn.class "Parameters"()
+  for k, p in ipairs(params) do model["param" .. k] = p end
+  return optlua.optim.container(model, class, options)
 end
 
 --- A contender that steps.
@@ -64,7 +73,7 @@ end
 ---@return number[] medians
 function update.report(title, n, what, opts)
   local p = update.parameter(n)
-  local optimizer = what.class({ p }, what.options)
+  local optimizer = update.container({ p }, what.class, what.options)
   for _ = 1, 2 do optimizer:step() end
   local found, names = states(optimizer, p)
   local contenders = {}
