@@ -16,6 +16,7 @@
   X(BLEND, ADD(MUL(a, x), MUL(b, y)))                                                              \
   X(LERP, LERP(x, y, a))                                                                           \
   X(PRODUCT, ADD(MUL(a, x), MUL(b, MUL(MUL(c, y), z))))                                            \
+  X(PRODUCT_ABOVE, ADD(ADD(MUL(a, x), MUL(b, MUL(MUL(c, y), z))), d))                              \
   X(QUOTIENT, ADD(MUL(a, x), MUL(b, DIV(MUL(c, y), z))))                                           \
   X(NESTEROV, ADD(MUL(a, x), MUL(b, ADD(MUL(c, y), MUL(d, z)))))                                   \
   X(LION, ADD(MUL(a, x), MUL(b, SIGN(ADD(MUL(c, y), MUL(d, z))))))                                 \
@@ -24,6 +25,7 @@
   X(ADAM_HAT, ADD(MUL(a, x), MUL(b, DIV(MUL(c, DIV(y, d)), ADD(SQRT(DIV(z, e)), f)))))             \
   X(ROOT, ADD(MUL(a, SQRT(ADD(MUL(b, x), c))), d))                                                 \
   X(RATIO, MUL(a, MUL(DIV(SQRT(ADD(MUL(b, x), c)), SQRT(ADD(MUL(d, y), e))), z)))                  \
+  X(RATIO_ROOT, MUL(a, MUL(SQRT(DIV(ADD(MUL(b, x), c), ADD(MUL(d, y), e))), z)))                   \
   X(DEVIATION, ADD(MUL(a, SQRT(MAX(ADD(MUL(b, x), MUL(c, MUL(y, z))), d))), e))
 
 enum { OL_FORM_NUMBERS = 7, OL_FORM_ARRAYS = 3 };

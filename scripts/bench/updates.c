@@ -138,7 +138,7 @@ int bench_copy(lua_State *L) {
   X(AdamW, m[i] = b1 * m[i] + (1 - b1) * g[i]; v[i] = b2 * v[i] + (1 - b2) * (g[i] * g[i]);        \
     p[i] = p[i] * decay - rate * (m[i] / (root * sqrtf(v[i]) + eps)))                              \
   X(Adadelta, m[i] = b1 * m[i] + (1 - b1) * (g[i] * g[i]);                                         \
-    float d = sqrtf(v[i] + eps) / sqrtf(m[i] + eps) * g[i]; v[i] = b1 * v[i] + (1 - b1) * (d * d); \
+    float d = sqrtf((v[i] + eps) / (m[i] + eps)) * g[i]; v[i] = b1 * v[i] + (1 - b1) * (d * d); \
     p[i] = p[i] - rate * d)                                                                        \
   X(AdaBelief, m[i] = b1 * m[i] + (1 - b1) * g[i]; float d = g[i] - m[i];                          \
     v[i] = b2 * v[i] + (1 - b2) * (d * d) + eps;                                                   \
