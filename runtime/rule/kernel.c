@@ -43,6 +43,9 @@ typedef struct ol_source {
     }                                                                                              \
   } while (0)
 
+/* A function of its own, so that the dispatch between them is a jump and saves no registers. */
+#define OUTLINE        __attribute__((noinline))
+
 #define JOIN_(a, b, c) a##_##b##_##c
 #define JOIN(a, b, c)  JOIN_(a, b, c)
 #define NAME(name)     JOIN(name, WIDTH, ISA)

@@ -42,8 +42,8 @@ TARGET static inline T NAME(lerp)(T l, T r, T w) {
     (void)x, (void)y, (void)z;                                                                     \
     return expression;                                                                             \
   }                                                                                                \
-  TARGET static void NAME(form_##name)(int n, T *out, const T *x, const T *y, const T *z,          \
-                                       const T *numbers) {                                         \
+  TARGET OUTLINE static void NAME(form_##name)(int n, T *out, const T *x, const T *y, const T *z,  \
+                                               const T *numbers) {                                 \
     T number[OL_FORM_NUMBERS];                                                                     \
     memcpy(number, numbers, sizeof number);                                                        \
     EACH(n, out[k] = NAME(value_##name)(number, x[k], y[k], z[k]));                                \
@@ -76,7 +76,8 @@ OL_FORMS(FORM)
   X(WHERE, x[k] != 0 ? y[k] : z[k])
 
 #define PLAIN(name, expression)                                                                    \
-  TARGET static void NAME(plain_##name)(int n, T *out, const T *x, const T *y, const T *z) {       \
+  TARGET OUTLINE static void NAME(plain_##name)(int n, T *out, const T *x, const T *y,             \
+                                                const T *z) {                                      \
     (void)y, (void)z;                                                                              \
     EACH(n, out[k] = (expression));                                                                \
   }
@@ -90,7 +91,8 @@ PLAIN(INVERSE, (T)1 / x[k])
 #define FUNCTIONS(X) X(EXP, vexp) X(LOG, vlog) X(TANH, vtanh)
 
 #define FUNCTION(name, function)                                                                   \
-  TARGET static void NAME(plain_##name)(int n, T *out, const T *x, const T *y, const T *z) {       \
+  TARGET OUTLINE static void NAME(plain_##name)(int n, T *out, const T *x, const T *y,             \
+                                                const T *z) {                                      \
     (void)y, (void)z;                                                                              \
     JOIN(ol, function, WIDTH)(n, x, out);                                                          \
   }
@@ -98,7 +100,7 @@ FUNCTIONS(FUNCTION)
 #undef FUNCTION
 
 /* A power. Numbers as exponents have exact short cuts. */
-TARGET static void NAME(power)(int n, T *out, const T *x, const T *y, bool number) {
+TARGET OUTLINE static void NAME(power)(int n, T *out, const T *x, const T *y, bool number) {
   if (number && *y == (T)2)
     NAME(plain_SQUARE)(n, out, x, x, x);
   else if (number && *y == (T)3)

@@ -22,8 +22,8 @@ TARGET static void NAME(load_turned)(NAME(state) * s, int index, int n, T *out,
   }
 }
 
-TARGET static void NAME(load_access)(NAME(state) * s, const ol_instruction *op, int n,
-                                     int64_t position) {
+TARGET OUTLINE static void NAME(load_access)(NAME(state) * s, const ol_instruction *op, int n,
+                                             int64_t position) {
   const ol_work *work = s->work;
   const ol_access *access = &work->pass->access[op->in[0]];
   const ol_shape *shape = &work->code->shape[work->pass->shape];
@@ -37,8 +37,8 @@ TARGET static void NAME(load_access)(NAME(state) * s, const ol_instruction *op, 
   if (access->array == 1 && work->gradient_factor) NAME(scale)(n, out, out, s->gradient_factor);
 }
 
-TARGET static void NAME(store_access)(NAME(state) * s, const ol_instruction *op, int n,
-                                      int64_t position) {
+TARGET OUTLINE static void NAME(store_access)(NAME(state) * s, const ol_instruction *op, int n,
+                                              int64_t position) {
   const ol_work *work = s->work;
   const ol_access *access = &work->pass->access[op->out];
   const int packing = access->packing;
