@@ -39,9 +39,13 @@ end
 
 -- A step, a save and a load; notes what has been done.
 local function work(given, progress)
-  given.optimizer:zero_grad()
-  nn.functional.cross_entropy(given.model(optlua.randn { 5, 3 }), optlua.tensor({ 0, 1, 0, 1, 1 }, { dtype = "int64" })):backward()
-  given.optimizer:step()
+  local x = optlua.randn { 5, 3 }
+  given.optimizer:step(function()
+    given.optimizer:zero_grad()
+    local loss = nn.functional.cross_entropy(given.model(x), optlua.tensor({ 0, 1, 0, 1, 1 }, { dtype = "int64" }))
+    loss:backward()
+    return loss
+  end)
   progress.stepped = true
   checkpoint.save(place .. "/a", given)
   progress.saved = true
@@ -85,7 +89,8 @@ local function fail_all(class, opts, persistent)
 end
 
 describe("each allocation of a step, a save and a load", function()
-  for class, opts in pairs { AdamW = { max_norm = 1, ema = 0.9 }, SGD = { momentum = 0.9, nonfinite = "skip" }, Adafactor = {}, ScheduleFreeAdamW = {} } do
+  for class, opts in pairs { AdamW = { max_norm = 1, ema = 0.9 }, SGD = { momentum = 0.9, nonfinite = "skip" }, Adafactor = {}, ScheduleFreeAdamW = {},
+    LBFGS = { lr = 0.1, max_iter = 2, ema = 0.9 }, ["SAM(SGD)"] = { momentum = 0.9 } } do
     it("may fail: " .. class, function()
       for _, persistent in ipairs { false, true } do
         local count = fail_all(class, opts, persistent)

@@ -340,6 +340,7 @@ describe("a step of one's own", function()
     for key, value in pairs { state_dtype = "bfloat16", clip_value = 1 } do
       fails(key .. ".*Momentum has a step of its own", optim.container, nn.Linear(2, 2), { { match = "*", class = Declared, [key] = value } })
     end
+    fails("in_backward: .*SAM%(SGD%) cannot be updated in backward", optim.container, nn.Linear(2, 2), "SAM(SGD)", { in_backward = true })
     local optimizer = optim.container(nn.Linear(2, 2), Declared, {})
     fails("max_norm: Momentum has a step of its own", function() optimizer.max_norm = 1 end)
   end)

@@ -24,7 +24,6 @@ static const struct {
   { "Dropout2d", "only Dropout is here" },
   { "FloatTensor", "optlua.tensor(values)" },
   { "ImageFolder", "data.image_folder(path)" },
-  { "LBFGS", "a rule sees one gradient a step; LBFGS needs several: it is not here" },
   { "LongTensor", "optlua.tensor(values, \"int64\")" },
   { "SGDScheduleFree", "ScheduleFreeSGD" },
   { "Subset", "data.subset(dataset, positions)" },
