@@ -49,6 +49,15 @@ describe("PyTorch's schedules over 200 steps:", function()
   end)
 end)
 
+describe("SWALR", function()
+  it("goes on from where the schedule before it ends, as in PyTorch", function()
+    local want = { 1, 0.975528258148, 0.904508497187, 0.793892626146, 0.654508497187, 0.5, 0.3875, 0.1625, 0.05, 0.05 }
+    local before, after = schedule.CosineAnnealingLR { T_max = 10 }, schedule.SWALR { swa_lr = 0.05, anneal_epochs = 3 }
+    near(want, values(before:for_steps(5):next(after), 10, 1), 1e-12)
+    near(want, values(schedule.SequentialLR { schedulers = { before, after }, milestones = { 5 } }, 10, 1), 1e-12)
+  end)
+end)
+
 describe("a schedule gives the right numbers where others did not:", function()
   it("cosine, resumed by nothing but the count (case 1)", function()
     local s = schedule.CosineAnnealingLR { T_max = 100 }

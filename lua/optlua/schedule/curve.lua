@@ -9,6 +9,7 @@ local blame = require "optlua.blame"
 ---@field name string
 ---@field absolute boolean whether it gives values, not factors
 ---@field length integer? after how many updates the next one follows
+---@field continues boolean? whether, behind another schedule, its base is the value that the other ends with
 ---@field source table? what in it remembers, and waits for a metric: it has `memory` and advance(metric)
 ---@field others table<string, optlua.Schedule>? schedules of other hyperparameters that belong to it
 local Schedule = {}
@@ -20,7 +21,7 @@ local curve = { Schedule = Schedule }
 --- Makes a schedule of a function (updates, base) that returns a factor or, if absolute, a value.
 ---@param name string
 ---@param fn fun(updates: integer, base: number?): number
----@param fields? { absolute?: boolean, length?: integer, others?: table }
+---@param fields? { absolute?: boolean, length?: integer, others?: table, continues?: boolean }
 ---@return optlua.Schedule
 function curve.new(name, fn, fields)
   local self = { name = name, fn = fn, absolute = false }
@@ -120,7 +121,7 @@ function Schedule:for_steps(n)
       others = others_of(self, {}, function(x) return x:for_steps(n) end) })
 end
 
---- What follows a schedule that ends; it begins at its own update 0.
+--- What follows a schedule that ends; it begins at its own update 0, and SWALR with the value that the other ends with.
 ---@param other optlua.Schedule|function
 ---@return optlua.Schedule
 function Schedule:next(other)
@@ -130,6 +131,7 @@ function Schedule:next(other)
   local absolute = self.absolute or other.absolute
   local function fn(updates, base)
     if updates < n then return absolute and self:value(updates, base) or self.fn(updates) end
+    if other.continues then base = self:value(n, base) end
     return absolute and other:value(updates - n, base) or other.fn(updates - n)
   end
   return curve.new(("%s:next(%s)"):format(self.name, other.name), fn,

@@ -113,10 +113,10 @@ local anneal = {
 
 local function swa(args)
   local n = args.anneal_epochs
-  return absolute("SWALR", function(updates, base)
+  return curve.new("SWALR", function(updates, base)
     local part = n == 0 and 1 or min(updates / n, 1)
     return anneal[args.anneal_strategy](base, args.swa_lr, part)
-  end)
+  end, { absolute = true, continues = true })
 end
 
 -- A curve through turning points { update, value }, each stretch annealed.
@@ -250,7 +250,7 @@ return {
     div_factor = { default = 25.0, above = 0 }, final_div_factor = { default = 1e4, above = 0 }, three_phase = false,
   } },
   { name = "SWALR swa_lr",
-    doc = "From the base to swa_lr, where it stays (Izmailov et al., 2018)",
+    doc = "From the base, or from where the schedule before it ends, to swa_lr, where it stays (Izmailov et al., 2018)",
     make = swa, args = { swa_lr = rate, anneal_epochs = { default = 10, integer = true, min = 0 },
     anneal_strategy = { default = "cos", choices = { "cos", "linear" } } } },
   { name = "SequentialLR sequential_lr",
