@@ -411,6 +411,7 @@ describe("Prodigy", function()
     step(optimizer, p, q, 3)
     assert.is_true(p:detach():equal(optlua.ones { 2 }))
     assert.equal(1e-6, optimizer:state_dict()["group.p.d"])
+    assert.equal(0, optimizer:state_dict()["state.param1.exp_avg"]:abs():max():item())
     fails("beta3: expected a number at least 0 and below 1, got 1", prodigy, { beta3 = 1 })
     fails("d0: expected a number above 0, got 0", prodigy, { d0 = 0 })
     fails("beta3: a number expected, or false", function()
@@ -510,4 +511,20 @@ describe("a spec", function()
       end
     end)
   end
+
+  it("gives batch norms the statistics of the weights that are to be used", function()
+    process.write(place .. "/run.lua", SCRIPT)
+    for _, words in ipairs { "--optimizer=ScheduleFreeSGD --optimizer.lr=1", "--optimizer='SWA(SGD)' --optimizer.lr=1 --optimizer.swa_start=4" } do
+      run("--out a " .. words)
+      local model = nn.Sequential { nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.2), nn.Linear(6, 3) }
+      model:load(place .. "/a/checkpoints/step-00000020/weights.safetensors")
+      local trained = model[2].running_mean:clone()
+      model:load(place .. "/a/last.safetensors")
+      local saved = model[2].running_mean:clone()
+      optim.update_bn(optlua.data.loader(optlua.testing.points { n = 40 }, { batch_size = 8, shuffle = true, seed = 3, drop_last = true }), model)
+      assert.is_true(saved:equal(model[2].running_mean))
+      assert.is_false(saved:equal(trained))
+      process.run(place, "rm -r a")
+    end
+  end)
 end)
