@@ -140,9 +140,15 @@ static bool follows(const ol_run *run, void *const *array, const size_t *size) {
   return true;
 }
 
-/* Stochastic rounding is the same for the same seed, parameter and count of updates. */
-static uint64_t noise_key(const ol_group *group, const ol_member *m) {
-  return ol_mix(ol_mix(group->seed ^ m->salt) + (uint64_t)m->steps);
+/* Adds the noise of a tensor to a run: the same for the same seed, parameter and count of updates.
+ */
+static void add_noise(ol_step *step, const ol_group *group, const ol_member *m, ol_run *run,
+                      int64_t begin) {
+  uint64_t key = ol_mix(ol_mix(group->seed ^ m->salt) + (uint64_t)m->steps);
+  ol_noise_part *part = ol_list_at(&step->noise, ol_noise_part, step->noise.count++);
+  *part = (ol_noise_part){ begin, key };
+  if (begin == 0) run->noise = part;
+  run->noise_parts++;
 }
 
 static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *m, bool first,
@@ -152,6 +158,7 @@ static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *
   if (m->numel == 0) return;
   locate(batch->program, m, array);
   if (!first && batch->program->coalesces && follows(run - 1, array, size)) {
+    if (batch->program->random) add_noise(step, batch->group, m, run - 1, run[-1].count);
     run[-1].count += m->numel;
     return;
   }
@@ -163,8 +170,8 @@ static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *
                    .count = m->numel,
                    .gradient_factor = batch->group->factor == 1 ? NULL : &batch->group->factor,
                    .totals = batch->group->total,
-                   .key = noise_key(batch->group, m),
                    .salt = batch->group->layout[m->layout].salt };
+  if (batch->program->random) add_noise(step, batch->group, m, run, 0);
 }
 
 static void add_runs(ol_step *step, const ol_step_batch *batch) {
@@ -180,13 +187,14 @@ static void add_runs(ol_step *step, const ol_step_batch *batch) {
 
 static ol_status make_runs(ol_error *error, ol_step *step) {
   int64_t arrays = 0;
-  step->runs.count = step->arrays.count = 0;
+  step->runs.count = step->arrays.count = step->noise.count = 0;
   for (int64_t b = 0; b < step->batches.count; b++) {
     const ol_step_batch *batch = ol_list_at(&step->batches, ol_step_batch, b);
     arrays += (batch->end - batch->begin) * batch->program->operands;
   }
   OL_TRY(ol_list_reserve(error, &step->runs, step->entries.count + 1, sizeof(ol_run)));
   OL_TRY(ol_list_reserve(error, &step->arrays, arrays + OL_GRAPH_OPERANDS, sizeof(void *)));
+  OL_TRY(ol_list_reserve(error, &step->noise, step->entries.count, sizeof(ol_noise_part)));
   for (int64_t b = 0; b < step->batches.count; b++)
     add_runs(step, ol_list_at(&step->batches, ol_step_batch, b));
   return OL_OK;

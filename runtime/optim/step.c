@@ -20,8 +20,8 @@ void ol_step_free(ol_step *step) {
   if (!step) return;
   ol_step_abort(step);
   ol_machine_free(step->machine);
-  ol_list *lists[] = { &step->groups, &step->entries, &step->batches, &step->numbers,
-                       &step->runs,   &step->arrays,  &step->inputs,  &step->parts };
+  ol_list *lists[] = { &step->groups, &step->entries, &step->batches, &step->numbers, &step->runs,
+                       &step->arrays, &step->noise,   &step->inputs,  &step->parts };
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) ol_free(lists[i]->item);
   ol_free(step);
 }

@@ -52,7 +52,7 @@ typedef struct ol_step {
   ol_machine *machine;
   ol_list groups;                    /* of ol_group *, one reference each */
   ol_list entries, batches, numbers; /* of ol_entry, ol_step_batch, double */
-  ol_list runs, arrays;              /* of ol_run, void * */
+  ol_list runs, arrays, noise;       /* of ol_run, void *, ol_noise_part */
   ol_list inputs, parts;             /* of ol_norm_input, ol_norm_part */
   ol_group *group;                   /* whose members are being traced */
   bool updates;                      /* gradients are used, and updates counted */

@@ -17,7 +17,8 @@ typedef struct ol_work {
   const double *gradient_factor; /* or NULL */
   bool far;                      /* arrays come from memory and not from a cache */
   int64_t count;                 /* elements of the parameter */
-  uint64_t key;                  /* of the noise, see ol_run */
+  const ol_noise_part *noise;    /* as in ol_run */
+  int64_t noise_parts;
   const uint64_t *salt;
   int64_t begin, end;
   double *partial; /* takes a double for each accumulator */
@@ -40,6 +41,20 @@ ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t wid
 
 /* Bytes of scratch memory that passes of this code need on each thread. */
 size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype);
+
+/* The part that a place in a run belongs to. */
+static inline const ol_noise_part *ol_noise_at(const ol_noise_part *parts, int64_t count,
+                                               int64_t place) {
+  int64_t low = 0, high = count; /* it is one of low … high-1 */
+  while (high - low > 1) {
+    int64_t middle = (low + high) / 2;
+    if (parts[middle].begin <= place)
+      low = middle;
+    else
+      high = middle;
+  }
+  return &parts[low];
+}
 
 /* Does the work with the instruction set in use. dtype: of the arithmetic. */
 void ol_kernel_run(ol_dtype dtype, const ol_work *work);

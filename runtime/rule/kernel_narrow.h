@@ -5,6 +5,19 @@ TARGET static void NAME(store_at_random)(int n, ol_bf16 *to, const T *x, uint32_
   EACH(n, to[k] = ol_bf16_at_random((float)x[k], counter + (uint32_t)k * OL_WEYL));
 }
 
+/* Stores n elements from a place in the run on: those of each tensor with its own noise. */
+TARGET static void NAME(store_parts)(int n, ol_bf16 *to, const T *x, const ol_work *work,
+                                     uint64_t salt, int64_t place) {
+  const ol_noise_part *part = ol_noise_at(work->noise, work->noise_parts, place);
+  const ol_noise_part *last = work->noise + work->noise_parts - 1;
+  for (int done = 0, length; done < n; done += length, part++) {
+    int64_t left = part < last ? part[1].begin - (place + done) : n - done;
+    length = left < n - done ? (int)left : n - done;
+    NAME(store_at_random)
+    (length, to + done, x + done, ol_noise_counter(part->key + salt, place + done - part->begin));
+  }
+}
+
 /* Codes of one block. */
 TARGET static void NAME(decode)(int n, T *out, const uint8_t *codes, float scale, bool positive) {
   const float unit = ol_code_unit(scale, positive);
@@ -51,10 +64,12 @@ TARGET static void NAME(encode)(int n, uint8_t *codes, const float *x, float fac
 }
 
 /* Stores the block, or the last piece of an array, that begins at a place. */
-TARGET static void NAME(store_codes)(int n, void *to, const T *x, int packing, int64_t count,
-                                     int64_t place, uint32_t counter) {
+TARGET static void NAME(store_codes)(int n, void *to, const T *x, int packing, const ol_work *work,
+                                     uint64_t salt, int64_t place) {
   uint8_t *codes = to;
-  float *scale = (float *)(codes + ol_codes_scales(count)) + place / OL_CODES_BLOCK;
+  float *scale = (float *)(codes + ol_codes_scales(work->count)) + place / OL_CODES_BLOCK;
+  const bool random = packing & OL_PACK_RANDOM;
+  const uint32_t counter = random ? ol_noise_counter(work->noise->key + salt, place) : 0;
   float block[TILE];
   EACH(n, block[k] = (float)x[k]);
   *scale = ol_code_scale(NAME(peak)(n, block));

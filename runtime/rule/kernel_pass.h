@@ -45,12 +45,11 @@ TARGET OUTLINE static void NAME(store_access)(NAME(state) * s, const ol_instruct
   const T *x = s->at[op->in[0]];
   char *array = work->arrays[access->array];
   void *to = array + position * (int64_t)ol_dtype_size((ol_dtype)access->dtype);
-  const uint64_t key = work->key + (work->salt ? work->salt[access->array] : 0);
-  const uint32_t counter = packing & OL_PACK_RANDOM ? ol_noise_counter(key, position) : 0;
+  const uint64_t salt = work->salt ? work->salt[access->array] : 0;
   if (packing & OL_PACK_CODES)
-    NAME(store_codes)(n, array, x, packing, work->count, position, counter);
+    NAME(store_codes)(n, array, x, packing, work, salt, position);
   else if (packing & OL_PACK_RANDOM)
-    NAME(store_at_random)(n, to, x, counter);
+    NAME(store_parts)(n, to, x, work, salt, position);
   else
     NAME(store)(n, to, x, (ol_dtype)access->dtype);
 }

@@ -36,6 +36,15 @@ TARGET static void NAME(begin_slots)(NAME(state) * s) {
   }
 }
 
+/* Whether an access before it has the same array: what is loaded and stored again. */
+TARGET static bool NAME(is_fetched)(const ol_pass *pass, int index) {
+  for (int i = 0; i < index; i++)
+    if (pass->access[i].array == pass->access[index].array &&
+        pass->access[i].layout == OL_ACCESS_STRAIGHT)
+      return true;
+  return false;
+}
+
 /* Notes the arrays that are fetched ahead, and how many lines are asked for at a time: before each
  * instruction, and where an instruction is slow before each piece of it. A processor waits for a
  * dozen lines at a time and runs a few hundred instructions ahead, so that neither all at once nor
@@ -50,7 +59,7 @@ TARGET static void NAME(begin_streams)(NAME(state) * s) {
       streams[s->streams++] = (ol_stream){ s->base[i], sizeof(T) };
   for (int i = 0; i < pass->accesses; i++) {
     const ol_access *access = &pass->access[i];
-    if (access->layout == OL_ACCESS_STRAIGHT)
+    if (access->layout == OL_ACCESS_STRAIGHT && !NAME(is_fetched)(pass, i))
       streams[s->streams++] = (ol_stream){ s->work->arrays[access->array],
                                            (int)ol_dtype_size((ol_dtype)access->dtype) };
   }

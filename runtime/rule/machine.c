@@ -51,6 +51,8 @@ static ol_status check_run(ol_error *error, const ol_run *run) {
                    (long long)expected, (long long)run->count);
   if (program->total_count > 0 && !run->totals)
     return ol_fail(error, OL_ARGUMENT, "a rule that uses group_add runs without a group");
+  if (program->random && run->noise_parts == 0)
+    return ol_fail(error, OL_ARGUMENT, "a rule that rounds stochastically runs without noise");
   for (int i = 0; i < program->operands; i++)
     if (((program->reads | program->writes) >> i & 1) && run->count > 0 && !run->arrays[i])
       return ol_fail(error, OL_ARGUMENT, "array %d of a rule is missing", i + 1);

@@ -14,6 +14,12 @@
          */
 #define OL_MACHINE_TILE 256
 
+/* Noise of stochastic rounding: the tensor that begins at an element of a run has this key. */
+typedef struct ol_noise_part {
+  int64_t begin;
+  uint64_t key;
+} ol_noise_part;
+
 /* One program over one parameter, or over several that follow each other in memory in the same way
  * for every operand (only if program->coalesces). */
 typedef struct ol_run {
@@ -26,8 +32,10 @@ typedef struct ol_run {
                                     once; read at commit; NULL: nothing is multiplied */
   double *totals; /* group_add: each value is added to totals[slot], runs in order; may be NULL
                      if program->total_count is 0 */
-  uint64_t key;   /* of stochastic rounding; … */
-  const uint64_t *salt; /* … operand i has the noise of key + salt[i]; NULL: all are 0 */
+  const ol_noise_part *noise; /* if program->random: by their beginnings, from 0 on; each tensor
+                                 that has its own key is counted in noise_parts */
+  int64_t noise_parts;
+  const uint64_t *salt; /* operand i has the noise of key + salt[i]; NULL: all are 0 */
 } ol_run;
 
 typedef struct ol_machine ol_machine;

@@ -17,8 +17,7 @@ typedef struct naive {
   void *const *arrays;
   int64_t count; /* elements of the parameter */
   const double *gradient_factor;
-  uint64_t key;
-  const uint64_t *salt;
+  const ol_run *run;
   double *value[OL_GRAPH_NODES]; /* of each node; one element for numbers */
 } naive;
 
@@ -31,8 +30,12 @@ static int64_t count_of(const naive *v, int shape) {
   return shape == OL_RULE_OWN ? v->count : ol_shape_numel(&v->graph->shape[shape]);
 }
 
-static uint64_t key_of(const naive *v, int operand) {
-  return v->key + (v->salt ? v->salt[operand] : 0);
+/* The counter of the noise for element i. */
+static uint32_t counter_of(const naive *v, int operand, int64_t i) {
+  const ol_noise_part *part = v->run->noise, *end = part + v->run->noise_parts;
+  while (part + 1 < end && part[1].begin <= i) part++;
+  uint64_t salt = v->run->salt ? v->run->salt[operand] : 0;
+  return ol_noise_counter(part->key + salt, i - part->begin);
 }
 
 static double load(const naive *v, int operand, int64_t i) {
@@ -48,7 +51,7 @@ static void store(const naive *v, int operand, int64_t i, double x) {
   void *array = v->arrays[operand];
   const ol_dtype dtype = (ol_dtype)v->graph->operand[operand].dtype;
   if (v->graph->operand[operand].packing & OL_PACK_RANDOM)
-    ((ol_bf16 *)array)[i] = ol_bf16_at_random((float)x, ol_noise_counter(key_of(v, operand), i));
+    ((ol_bf16 *)array)[i] = ol_bf16_at_random((float)x, counter_of(v, operand, i));
   else if (dtype == OL_BF16)
     ((ol_bf16 *)array)[i] = ol_bf16_from_f32((float)x);
   else if (dtype == OL_F32)
@@ -252,11 +255,13 @@ static ol_status eval_all(ol_error *error, naive *v) {
 
 static void write_codes(const naive *v, int operand, const double *value) {
   const int packing = v->graph->operand[operand].packing;
+  uint64_t key = packing & OL_PACK_RANDOM ? v->run->noise->key : 0;
+  if (v->run->salt) key += v->run->salt[operand];
   float block[OL_CODES_BLOCK];
   for (int64_t at = 0; at < v->count; at += OL_CODES_BLOCK) {
     int n = v->count - at < OL_CODES_BLOCK ? (int)(v->count - at) : OL_CODES_BLOCK;
     for (int k = 0; k < n; k++) block[k] = (float)value[at + k];
-    ol_codes_store(block, n, v->arrays[operand], v->count, at, packing, key_of(v, operand));
+    ol_codes_store(block, n, v->arrays[operand], v->count, at, packing, key);
   }
 }
 
@@ -283,8 +288,7 @@ ol_status ol_naive_run(ol_error *error, const ol_graph *graph, const ol_run *run
               .arrays = run->arrays,
               .count = run->count,
               .gradient_factor = run->gradient_factor,
-              .key = run->key,
-              .salt = run->salt };
+              .run = run };
   ol_status status = eval_all(error, &v);
   if (status == OL_OK) write_results(&v, run->totals);
   for (int n = 0; n < graph->nodes; n++) ol_free(v.value[n]);

@@ -225,8 +225,11 @@ static void describe(ol_program *self, const ol_plan *plan) {
   self->levels = plan->levels;
   self->multiplies = self->code->products > 0;
   self->coalesces = !graph->shape_bound && !uses_reduced_numbers(plan);
-  for (int i = 0; i < graph->operands; i++) /* noise and blocks count from a tensor's beginning */
-    if (graph->operand[i].packing & (OL_PACK_CODES | OL_PACK_RANDOM)) self->coalesces = false;
+  for (int i = 0; i < graph->operands; i++) {
+    const int packing = graph->operand[i].packing;
+    if (packing & OL_PACK_CODES) self->coalesces = false; /* blocks begin where a tensor does */
+    if (packing & OL_PACK_RANDOM && graph->operand[i].store >= 0) self->random = true;
+  }
   for (int i = 0; i < graph->totals; i++)
     if (graph->total[i].slot >= self->total_count) self->total_count = graph->total[i].slot + 1;
   for (int i = 0; i < self->code->passes; i++) {

@@ -19,6 +19,7 @@ typedef struct ol_program {
   bool shape_bound;     /* fits parameters of the graph's shape only */
   bool reduces;         /* uses a reduction over the whole tensor */
   bool multiplies;      /* uses matmul */
+  bool random;          /* rounds stochastically */
   bool coalesces;       /* works element by element (and totals): neighbours can be one run */
   uint32_t reads;       /* operands that are read, a bit each */
   uint32_t writes;      /* operands that are written */

@@ -225,6 +225,12 @@ static void compare(const trial *t, const ol_program *program, int rule) {
   ol_machine_set_isa(best);
 }
 
+static bool has_codes(const arrays *a) {
+  for (int i = 0; i < a->count; i++)
+    if (a->packing[i] & OL_PACK_CODES) return true;
+  return false;
+}
+
 static void try_rule(int rule) {
   static const int64_t counts[] = { 0, 1, 255, 256, 257, 70000 };
   static const double factor = 0.37;
@@ -239,6 +245,7 @@ static void try_rule(int rule) {
   else
     some_rule(t.before.count, 1 + pick(25));
   if (pick(3) == 0) t.factor = &factor;
+  noise[1] = (ol_noise_part){ has_codes(&t.before) ? 0 : t.count / 3, 99 };
   copy_arrays(&t.before, &t.expected);
   ok(run_naive(t.expected.data, t.count, t.factor, t.totals));
   if (ok(ol_program_compile(&error, graph, &program))) {
