@@ -80,4 +80,5 @@ local function try(class, schedule)
 end
 
 for _, class in ipairs(optim.list()) do try(class, "cosine") end
+for _, class in ipairs { "Centralize(SGD)", "Lookahead(AdamW)", "SWA(SGD)" } do try(class, "cosine") end
 for _, schedule in ipairs(schedules.names()) do try("AdamW", schedule) end

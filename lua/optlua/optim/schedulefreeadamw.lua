@@ -1,6 +1,9 @@
 --- ScheduleFreeAdamW (Defazio et al., 2024, "The road less scheduled", algorithm 2); options and defaults as in the authors'
 --- package schedulefree 1.4, whose rate is not lowered by the second moment's bias correction. Rates need no schedule; a warm-up
 --- is built in.
+---
+--- Parameters hold one form while training and another for evaluation: optimizer:eval() before what evaluates or saves and
+--- optimizer:train() after it, or both by optimizer:with_eval(fn). Specs and checkpoint.save do so by themselves.
 local optim = require "optlua.optim"
 local schedulefree = require "optlua.optim.schedulefree"
 

@@ -1,5 +1,8 @@
 --- ScheduleFreeSGD (Defazio et al., 2024, "The road less scheduled", algorithm 1); options and defaults as in the authors'
 --- package schedulefree 1.4. Rates need no schedule; a warm-up is built in.
+---
+--- Parameters hold one form while training and another for evaluation: optimizer:eval() before what evaluates or saves and
+--- optimizer:train() after it, or both by optimizer:with_eval(fn). Specs and checkpoint.save do so by themselves.
 local optim = require "optlua.optim"
 local schedulefree = require "optlua.optim.schedulefree"
 
