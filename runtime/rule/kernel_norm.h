@@ -20,12 +20,14 @@ TARGET static void NAME(measure)(const ol_measure *measure, double *squares, dou
   T tile[TILE], most;
   for (int64_t at = 0; at < measure->count; at += TILE) {
     int n = measure->count - at < TILE ? (int)(measure->count - at) : TILE;
-    const void *from = (const char *)measure->data + at * size;
+    const char *from = (const char *)measure->data + at * size;
+    for (int64_t line = 0; line < TILE * size; line += LINE)
+      __builtin_prefetch(from + AHEAD * size + line);
     if (!direct) {
       NAME(load)(n, tile, from, measure->dtype);
       NAME(scale)(n, tile, tile, (T)measure->scale);
     }
-    const T *x = direct ? from : tile;
+    const T *x = direct ? (const T *)from : tile;
     NAME(accumulate)(OL_RULE_NORM, 0, n, x, squares);
     magnitude = NAME(magnitude)(n, x, magnitude);
   }

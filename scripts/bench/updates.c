@@ -104,7 +104,8 @@ static inline __attribute__((always_inline)) uint32_t look(const arrays *a, lua_
   }
 #define READS(X, w) X(w, 0) X(w, 1) X(w, 2) X(w, 3) X(w, 4)
 LOOK(1)
-LOOK(2) LOOK(3) LOOK(4) READS(MOVE, 1) READS(MOVE, 2) READS(MOVE, 3) READS(MOVE, 4) READS(MOVE, 5)
+LOOK(2)
+LOOK(3) LOOK(4) READS(MOVE, 1) READS(MOVE, 2) READS(MOVE, 3) READS(MOVE, 4) READS(MOVE, 5)
     READS(MOVE, 6)
 
 #define ENTRY(w, r) move_##w##_##r,
@@ -138,7 +139,7 @@ int bench_copy(lua_State *L) {
   X(AdamW, m[i] = b1 * m[i] + (1 - b1) * g[i]; v[i] = b2 * v[i] + (1 - b2) * (g[i] * g[i]);        \
     p[i] = p[i] * decay - rate * (m[i] / (root * sqrtf(v[i]) + eps)))                              \
   X(Adadelta, m[i] = b1 * m[i] + (1 - b1) * (g[i] * g[i]);                                         \
-    float d = sqrtf((v[i] + eps) / (m[i] + eps)) * g[i]; v[i] = b1 * v[i] + (1 - b1) * (d * d); \
+    float d = sqrtf((v[i] + eps) / (m[i] + eps)) * g[i]; v[i] = b1 * v[i] + (1 - b1) * (d * d);    \
     p[i] = p[i] - rate * d)                                                                        \
   X(AdaBelief, m[i] = b1 * m[i] + (1 - b1) * g[i]; float d = g[i] - m[i];                          \
     v[i] = b2 * v[i] + (1 - b2) * (d * d) + eps;                                                   \
