@@ -148,6 +148,28 @@ describe("a checkpoint of parameters with two forms", function()
     assert.equal(before, bits(other))
   end)
 
+  it("does so for several optimizers, of which some have one form", function()
+    local joined = require("optlua.spec.keeper").joined
+    local function several()
+      local given = make "ScheduleFreeAdamW"
+      given.other = make("SGD", { lr = 0.1 })
+      return given, { model = nn.Sequential { given.model, given.other.model },
+        optimizer = joined { first = given.optimizer, second = given.other.optimizer } }
+    end
+    local given, parts = several()
+    train(given, 4)
+    train(given.other, 4)
+    local before = bits(parts)
+    checkpoint.save(place .. "/a", parts)
+    assert.equal(before, bits(parts))
+    local again, loaded = several()
+    loaded.model:load(place .. "/a/weights.safetensors")
+    given.optimizer:with_eval(function() assert.equal(bits(parts), bits(loaded)) end)
+    checkpoint.load(place .. "/a", loaded)
+    assert.equal(before, bits(loaded))
+    assert.equal(bits(train(given, 3)), bits(train(again, 3)))
+  end)
+
   it("goes on bit for bit in another process", function()
     local script = [[
       local optlua = require "optlua"
