@@ -497,6 +497,35 @@ describe("a closure", function()
     end
   end)
 
+  it("has made the update when `after` of a rule raises", function()
+    local a, b, c = param { 1 }, param { 1 }, param { 1 }
+    local Late = optim.define { name = "Late", after = function() error "late" end, update = function(p, g) return p - 0.5 * g end }
+    local list = named { a, b, c }
+    local optimizer = optim.container(function() return table.unpack(table.remove(list, 1) or {}) end, {
+      { name = "sam", match = "p1", class = optim.sam(Late), rho = 1 }, { name = "lbfgs", match = "p2", class = "LBFGS", max_iter = 1 },
+      { name = "own", match = "p3", class = momentum(true), lr = 0.5 },
+    })
+    local function closure()
+      optimizer:zero_grad()
+      local loss = (a + b + c):sum()
+      loss:backward()
+      return loss
+    end
+    fails("late", optimizer.step, optimizer, closure)
+    assert.same({ 0.5, 0, 0.5 }, { a:item(), b:item(), c:item() })
+    local state = optimizer:state_dict()
+    assert.same({ 1, 1, 1, 1, 1, 1 }, { state.updates, state["state.p1.step"], state["state.p2.step"], state["state.p3.step"],
+      state["group.lbfgs.step"], state["group.own.step"] })
+  end)
+
+  it("is not called where a group has the form for evaluation", function()
+    local p = param { 1 }
+    local optimizer = optim.sam "ScheduleFreeSGD" { p }
+    optimizer:step(closure_of(optimizer, p))
+    optimizer:eval()
+    fails("form for evaluation", optimizer.step, optimizer, function() error "it was called" end)
+  end)
+
   it("moves running statistics once a step", function()
     local model = nn.Sequential { nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1) }
     for _, name in ipairs { "LBFGS", "SAM(SGD)" } do

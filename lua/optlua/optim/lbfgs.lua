@@ -2,8 +2,8 @@
 --- the last changes of parameters and gradients; with or without a line search. Options and defaults as in PyTorch 2.13.
 ---
 --- It needs a closure, which it calls up to max_eval times a step, and which has to give the same loss for the same parameters:
---- that of all data, or of one large batch. Each group is minimised by itself. It keeps 2 * history_size copies of its parameters;
---- where other parameters have a gradient than before, it begins anew.
+--- that of all data, or of one large batch. Each group is minimised by itself. It keeps 2 * history_size copies of its parameters,
+--- twice as many during a step, which may fail; where other parameters have a gradient than before, it begins anew.
 ---   lr: the length of a step, and what a line search tries first; the very first step is shorter
 ---   max_iter: directions in a step
 ---   max_eval: evaluations in a step; 0: 5/4 of max_iter

@@ -48,11 +48,13 @@ end
 ---@param rest fun(self: table): boolean whether the update was made
 ---@return boolean made
 function members.step(self, rest)
-  local restore = snapshot(self)
+  local restore, updates = snapshot(self), self._clock.updates
   local ok, made = attempt(function()
     for _, member in ipairs(self._members) do member.optimizer:step() end
     return rest(self)
-  end, restore)
+  end, function()
+    if self._clock.updates == updates then restore() end -- else the update has been made, and `after` of a rule raised
+  end)
   if not ok then error(made, 0) end
   if not made then restore() end
   return made

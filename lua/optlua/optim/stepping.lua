@@ -272,8 +272,7 @@ end
 
 local function take(run)
   local self = run.optimizer
-  if self._whole then self._whole:move(self._clock.updates) end
-  for _, group in ipairs(self._groups) do group:stage(self._clock.updates) end
+  transaction.stage(self)
   if run.closure and not is_alone(run) then hooks.busy(self, run.evaluate) end
   for_classes(run, "gradients", find_gradients)
   hooks.run(self, self._before)
@@ -282,9 +281,14 @@ local function take(run)
   count_updates(run)
 end
 
+-- Where `after` of a rule has raised the update has been made; else nothing was.
+local function fail(run)
+  if run.optimizer._clock.updates > run.updates then count_updates(run) else undo(run) end
+end
+
 -- A step of an optimizer that has more than rules; what the closure returned first.
 local function step_specially(self, closure)
-  local run = { optimizer = self, closure = closure, classes = list_classes(self), works = {}, calls = 0 }
+  local run = { optimizer = self, closure = closure, classes = list_classes(self), works = {}, calls = 0, updates = self._clock.updates }
   for _, class in ipairs(run.classes) do
     local definition = class.definition
     run.strict = run.strict or definition.needs_closure
@@ -294,7 +298,7 @@ local function step_specially(self, closure)
     end
   end
   run.evaluate = closure and wrap_closure(run)
-  local ok, problem = attempt(function() take(run) end, function() undo(run) end, function() return run.place end)
+  local ok, problem = attempt(function() take(run) end, function() fail(run) end, function() return run.place end)
   if not ok and problem ~= SKIP then error(problem, 0) end
   return run.loss
 end

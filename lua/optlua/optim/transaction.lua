@@ -7,14 +7,13 @@ local core = require("optlua.core").hidden.optim
 local Group = require "optlua.optim.group"
 
 local transact, prepare_step, commit_step = core.transact, core.prepare, core.commit
-local stage, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
+local stage_group, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
 local commit_group, settle, conclude = Group.commit, Group.settle, Group.conclude
 
---- Evaluates schedules and runs rules on symbols; false where no gradient is present, or awaited.
+--- Evaluates schedules, and asks for states where that is needed.
 ---@param self table
----@param visit? integer
-local function trace(self, visit)
-  local groups, updates, any = self._groups, self._clock.updates, false
+local function stage(self)
+  local groups, updates = self._groups, self._clock.updates
   if self._whole then self._whole:move(updates) end
   for i = 1, #groups do
     local group = groups[i]
@@ -22,7 +21,18 @@ local function trace(self, visit)
       error(("%s: its parameters are of the form for evaluation; call train() of the optimizer before a step")
         :format(group.label), 0)
     end
-    stage(group, updates)
+    stage_group(group, updates)
+  end
+end
+
+--- Evaluates schedules and runs rules on symbols; false where no gradient is present, or awaited.
+---@param self table
+---@param visit? integer
+local function trace(self, visit)
+  local groups, any = self._groups, false
+  stage(self)
+  for i = 1, #groups do
+    local group = groups[i]
     if group.class.step then any = group.stepped or any else any = trace_group(group, visit) or any end
   end
   return any
@@ -97,4 +107,4 @@ local function run(self, name) transact(run_form, self, name) end
 ---@param self { _groups: optlua.optim.Group[], _clock: { updates: integer }, _clip: table }
 local function step(self) transact(take, self) end
 
-return { step = step, run = run, trace = trace, note = note }
+return { stage = stage, step = step, run = run, trace = trace, note = note }
