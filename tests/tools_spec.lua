@@ -155,7 +155,7 @@ describe("optlua check", function()
   end)
 
   it("finds none in our own optimizers and layers", function()
-    local result = process.run(".", "ls lua/optlua/optim/*.lua lua/optlua/nn/*.lua scripts/*.lua scripts/optimizers/*.lua")
+    local result = process.run(".", "ls lua/optlua/optim/*.lua lua/optlua/optim/*/*.lua lua/optlua/nn/*.lua scripts/*.lua scripts/optimizers/*.lua")
     for path in result.out:gmatch "%S+" do
       local source = files.read(path):gsub("^#[^\n]*", "")
       local found = path:find "/optim/" and not trap_finder.hands_out_classes(source) and {} or traps_in(source)

@@ -11,8 +11,8 @@
 ---   tolerance_change: and when neither a parameter nor the loss changes by more
 ---   line_search_fn: "strong_wolfe", or "none": PyTorch's None
 local optim = require "optlua.optim"
-local search = require "optlua.optim.linesearch"
-local vector = require "optlua.optim.vector"
+local search = require "optlua.optim.classes.lbfgs.linesearch"
+local vector = require "optlua.optim.classes.lbfgs.vector"
 
 -- What is known from the steps before: vectors from the states of parameters, numbers from that of the group.
 local vectors = { "d", "prev_grad" }

@@ -4,7 +4,7 @@
 --- Parameters hold one form while training and another for evaluation: optimizer:eval() before what evaluates or saves and
 --- optimizer:train() after it, or both by optimizer:with_eval(fn). Specs and checkpoint.save do so by themselves.
 local optim = require "optlua.optim"
-local schedulefree = require "optlua.optim.schedulefree"
+local schedulefree = require "optlua.optim.classes.schedulefree"
 
 local shared = schedulefree.hyper
 

@@ -42,7 +42,7 @@ function transforms.resolve(word, resolve)
   if not functions[name] then return nil, options.unknown("transform", name, options.names(functions)) end
   local class, problem = resolve(inner:sub(2, -2):match "^%s*(.-)%s*$")
   if not class then return nil, problem end
-  local ok, result = pcall(require("optlua.optim." .. functions[name]), class)
+  local ok, result = pcall(require("optlua.optim.transforms." .. functions[name]), class)
   if not ok then return nil, (tostring(result):gsub("^[^\n]-:%d+: ", "")) end
   return result
 end

@@ -28,7 +28,7 @@ for _, name in ipairs(builtin) do is_builtin[name] = true end
 ---@param name string
 ---@return optlua.optim.Class?
 function classes.builtin(name)
-  return is_builtin[name] and require("optlua.optim." .. name:lower()) or nil
+  return is_builtin[name] and require("optlua.optim.classes." .. name:lower()) or nil
 end
 
 local known = registry.new("optimizer", classes.builtin, builtin)
