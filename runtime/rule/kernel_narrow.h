@@ -1,8 +1,77 @@
 /* kernel_narrow: arrays of bfloat16 that round stochastically, and of codes (narrow.h); part of the
  * template kernel_body.h. */
 
-TARGET static void NAME(store_at_random)(int n, ol_bf16 *to, const T *x, uint32_t counter) {
-  EACH(n, to[k] = ol_bf16_at_random((float)x[k], counter + (uint32_t)k * OL_WEYL));
+/* Vectors of an instruction set: words, their halves, and the upper halves of two of them. */
+
+typedef uint32_t NAME(words) __attribute__((vector_size(VECTOR)));
+typedef uint16_t NAME(halves) __attribute__((vector_size(VECTOR)));
+typedef float NAME(floats) __attribute__((vector_size(VECTOR)));
+
+enum { NAME(WORDS) = VECTOR / sizeof(uint32_t), NAME(ROW) = OL_NOISE_ROW / NAME(WORDS) };
+
+#define UPPER_8(i)  (i) + 1, (i) + 3, (i) + 5, (i) + 7, (i) + 9, (i) + 11, (i) + 13, (i) + 15
+#define UPPER_16(i) UPPER_8(i), UPPER_8((i) + 16)
+#if VECTOR == 16
+#define UPPER UPPER_8(0)
+#elif VECTOR == 32
+#define UPPER UPPER_16(0)
+#else
+#define UPPER UPPER_16(0), UPPER_16(32)
+#endif
+
+/* Adds noise to floats. */
+TARGET static inline NAME(words) NAME(shaken)(const float *x, NAME(words) noise) {
+  NAME(floats) value;
+  memcpy(&value, x, sizeof value);
+  const NAME(words) bits = (NAME(words))value, nan = (NAME(words))(value != value);
+  return (nan & (bits | 0x400000)) | (~nan & (bits + noise));
+}
+
+/* Whole rows of elements that share words of noise; counters: of the first words. */
+TARGET static void NAME(store_rows)(int rows, ol_bf16 *to, const float *x, uint32_t counter) {
+  NAME(words) counters, bits[NAME(ROW)];
+  for (int k = 0; k < NAME(WORDS); k++) counters[k] = counter + (uint32_t)k * OL_WEYL;
+  for (; rows > 0; rows--, to += OL_NOISE_ROW, x += OL_NOISE_ROW) {
+    _Pragma("GCC unroll 8") for (int i = 0; i < NAME(ROW) / 2; i++) {
+      const NAME(words) noise = (counters ^ counters >> 16) * 0x7feb352du;
+      const float *second = x + OL_NOISE_ROW / 2;
+      counters += (uint32_t)NAME(WORDS) * OL_WEYL;
+      bits[i] = NAME(shaken)(x + i * NAME(WORDS), noise >> 16);
+      bits[i + NAME(ROW) / 2] = NAME(shaken)(second + i * NAME(WORDS), noise & 0xffff);
+    }
+    _Pragma("GCC unroll 8") for (int i = 0; i < NAME(ROW); i += 2) {
+      const NAME(halves) out =
+          __builtin_shufflevector((NAME(halves))bits[i], (NAME(halves))bits[i + 1], UPPER);
+      memcpy(to + i * NAME(WORDS), &out, sizeof out);
+    }
+  }
+}
+
+#undef UPPER
+#undef UPPER_16
+#undef UPPER_8
+
+/* Elements place … place+n of a tensor, one after the other. */
+TARGET static void NAME(store_each)(int n, ol_bf16 *to, const float *x, uint64_t key,
+                                    int64_t place) {
+  for (int k = 0; k < n; k++) {
+    uint32_t word = ol_noise(ol_noise_counter(key, ol_noise_word(place + k)));
+    to[k] = ol_bf16_at_random(x[k], word, place + k);
+  }
+}
+
+TARGET static void NAME(store_at_random)(int n, ol_bf16 *to, const T *from, uint64_t key,
+                                         int64_t place) {
+  float line[TILE];
+  const float *x = sizeof(T) == sizeof(float) ? (const float *)from : line;
+  if (sizeof(T) != sizeof(float)) EACH(n, line[k] = (float)from[k]);
+  int first = (int)(-place & (OL_NOISE_ROW - 1));
+  if (first > n) first = n;
+  int rows = (n - first) / OL_NOISE_ROW, last = first + rows * OL_NOISE_ROW;
+  NAME(store_each)(first, to, x, key, place);
+  NAME(store_rows)
+  (rows, to + first, x + first, ol_noise_counter(key, ol_noise_word(place + first)));
+  NAME(store_each)(n - last, to + last, x + last, key, place + last);
 }
 
 /* Stores n elements from a place in the run on: those of each tensor with its own noise. */
@@ -14,7 +83,7 @@ TARGET static void NAME(store_parts)(int n, ol_bf16 *to, const T *x, const ol_wo
     int64_t left = part < last ? part[1].begin - (place + done) : n - done;
     length = left < n - done ? (int)left : n - done;
     NAME(store_at_random)
-    (length, to + done, x + done, ol_noise_counter(part->key + salt, place + done - part->begin));
+    (length, to + done, x + done, part->key + salt, place + done - part->begin);
   }
 }
 
@@ -53,7 +122,7 @@ TARGET static uint32_t NAME(peak)(int n, const float *x) {
 TARGET static void NAME(encode)(int n, uint8_t *codes, const float *x, float factor, int packing,
                                 uint32_t counter) {
   const uint32_t half = UINT32_C(1) << (OL_CODE_SHIFT - 1);
-#define NOISE ol_noise(counter + (uint32_t)k * OL_WEYL, OL_CODE_SHIFT)
+#define NOISE ol_code_noise(counter + (uint32_t)k * OL_WEYL)
   switch (packing & (OL_PACK_POSITIVE | OL_PACK_RANDOM)) {
   case 0: EACH(n, codes[k] = ol_code_signed(x[k], factor, half)); break;
   case OL_PACK_POSITIVE: EACH(n, codes[k] = ol_code_positive(x[k], factor, half)); break;

@@ -30,12 +30,13 @@ static int64_t count_of(const naive *v, int shape) {
   return shape == OL_RULE_OWN ? v->count : ol_shape_numel(&v->graph->shape[shape]);
 }
 
-/* The counter of the noise for element i. */
-static uint32_t counter_of(const naive *v, int operand, int64_t i) {
+static ol_bf16 at_random(const naive *v, int operand, int64_t i, double x) {
   const ol_noise_part *part = v->run->noise, *end = part + v->run->noise_parts;
   while (part + 1 < end && part[1].begin <= i) part++;
   uint64_t salt = v->run->salt ? v->run->salt[operand] : 0;
-  return ol_noise_counter(part->key + salt, i - part->begin);
+  int64_t place = i - part->begin;
+  uint32_t word = ol_noise(ol_noise_counter(part->key + salt, ol_noise_word(place)));
+  return ol_bf16_at_random((float)x, word, place);
 }
 
 static double load(const naive *v, int operand, int64_t i) {
@@ -51,7 +52,7 @@ static void store(const naive *v, int operand, int64_t i, double x) {
   void *array = v->arrays[operand];
   const ol_dtype dtype = (ol_dtype)v->graph->operand[operand].dtype;
   if (v->graph->operand[operand].packing & OL_PACK_RANDOM)
-    ((ol_bf16 *)array)[i] = ol_bf16_at_random((float)x, counter_of(v, operand, i));
+    ((ol_bf16 *)array)[i] = at_random(v, operand, i, x);
   else if (dtype == OL_BF16)
     ((ol_bf16 *)array)[i] = ol_bf16_from_f32((float)x);
   else if (dtype == OL_F32)

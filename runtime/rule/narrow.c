@@ -12,7 +12,7 @@ static uint32_t largest_of(const float *x, int n) {
 
 static uint8_t code_of(float x, float factor, int packing, uint64_t key, int64_t place) {
   uint32_t noise = UINT32_C(1) << (OL_CODE_SHIFT - 1);
-  if (packing & OL_PACK_RANDOM) noise = ol_noise(ol_noise_counter(key, place), OL_CODE_SHIFT);
+  if (packing & OL_PACK_RANDOM) noise = ol_code_noise(ol_noise_counter(key, place));
   return packing & OL_PACK_POSITIVE ? ol_code_positive(x, factor, noise)
                                     : ol_code_signed(x, factor, noise);
 }

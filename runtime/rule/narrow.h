@@ -34,7 +34,7 @@ enum {
 
 #define OL_CODES_BLOCK 256
 
-enum { OL_CODE_SHIFT = 20, OL_FLOAT_SHIFT = 16, OL_BITS_OF_ONE = 0x3f800000 };
+enum { OL_CODE_SHIFT = 20, OL_BITS_OF_ONE = 0x3f800000 };
 
 /* Layout. */
 
@@ -70,16 +70,14 @@ static inline uint64_t ol_name_key(const char *name) {
 
 #define OL_WEYL 0x9e3779b9u /* 2^32 over the golden ratio */
 
-/* The counter of the element at a place; the next ones, up to a multiple of 2^32, are OL_WEYL
- * apart.
- */
+/* The counter of a place; the next ones, up to a multiple of 2^32, are OL_WEYL apart. */
 static inline uint32_t ol_noise_counter(uint64_t key, int64_t place) {
   return (uint32_t)ol_mix(key + ((uint64_t)place >> 32)) + (uint32_t)place * OL_WEYL;
 }
 
-/* `bits` random bits. */
-static inline uint32_t ol_noise(uint32_t counter, int bits) {
-  return ((counter ^ counter >> 16) * 0x7feb352du) >> (32 - bits);
+/* 32 random bits; the upper ones are the better ones. */
+static inline uint32_t ol_noise(uint32_t counter) {
+  return (counter ^ counter >> 16) * 0x7feb352du;
 }
 
 static inline uint32_t ol_bits_of(float x) {
@@ -94,11 +92,21 @@ static inline float ol_float_of(uint32_t bits) {
   return x;
 }
 
-/* Rounds stochastically to bfloat16; what fits is kept, NaN stays NaN. */
-static inline ol_bf16 ol_bf16_at_random(float x, uint32_t counter) {
-  uint32_t bits = ol_bits_of(x);
-  uint32_t rounded = (bits + ol_noise(counter, OL_FLOAT_SHIFT)) >> OL_FLOAT_SHIFT;
-  return (ol_bf16)(x != x ? bits >> OL_FLOAT_SHIFT | 0x40 : rounded);
+/* bfloat16 takes 16 random bits: two elements share a word of noise. Of 32 elements in a row, the
+ * first 16 have the upper halves of 16 words, the others the lower halves. */
+enum { OL_NOISE_ROW = 32 };
+
+/* The place of the word for an element. */
+static inline int64_t ol_noise_word(int64_t place) {
+  return place / OL_NOISE_ROW * (OL_NOISE_ROW / 2) + place % (OL_NOISE_ROW / 2);
+}
+
+/* Rounds the element at a place stochastically to bfloat16, with its word of noise; what fits is
+ * kept, NaN stays NaN. */
+static inline ol_bf16 ol_bf16_at_random(float x, uint32_t word, int64_t place) {
+  uint32_t bits = ol_bits_of(x), noise = place & OL_NOISE_ROW / 2 ? word & 0xffff : word >> 16;
+  bits = x != x ? bits | 0x400000 : bits + noise;
+  return (ol_bf16)(bits >> 16);
 }
 
 /* Codes. */
@@ -126,6 +134,11 @@ static inline float ol_code_factor(float scale, bool positive) {
 /* What codes are worth: the value of code 0.125 steps … 1. */
 static inline float ol_code_unit(float scale, bool positive) {
   return scale * (1.0f / ol_code_top(positive));
+}
+
+/* The noise of codes. */
+static inline uint32_t ol_code_noise(uint32_t counter) {
+  return ol_noise(counter) >> (32 - OL_CODE_SHIFT);
 }
 
 /* The magnitude of x as a code. noise: OL_CODE_SHIFT random bits, or half of them. */

@@ -48,8 +48,8 @@ static inline float ol_bf16_to_f32(ol_bf16 x) {
 static inline ol_bf16 ol_bf16_from_f32(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
-  if (x != x) return (ol_bf16)(bits >> 16 | 0x40);
-  return (ol_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  bits = x != x ? bits | 0x400000 : bits + (0x7fff + (bits >> 16 & 1));
+  return (ol_bf16)(bits >> 16);
 }
 
 #endif
