@@ -33,7 +33,7 @@ TARGET static void NAME(store_rows)(int rows, ol_bf16 *to, const float *x, uint3
   for (int k = 0; k < NAME(WORDS); k++) counters[k] = counter + (uint32_t)k * OL_WEYL;
   for (; rows > 0; rows--, to += OL_NOISE_ROW, x += OL_NOISE_ROW) {
     _Pragma("GCC unroll 8") for (int i = 0; i < NAME(ROW) / 2; i++) {
-      const NAME(words) noise = (counters ^ counters >> 16) * 0x7feb352du;
+      const NAME(words) noise = (counters ^ counters >> 16) * OL_NOISE_FACTOR;
       const float *second = x + OL_NOISE_ROW / 2;
       counters += (uint32_t)NAME(WORDS) * OL_WEYL;
       bits[i] = NAME(shaken)(x + i * NAME(WORDS), noise >> 16);

@@ -75,9 +75,11 @@ static inline uint32_t ol_noise_counter(uint64_t key, int64_t place) {
   return (uint32_t)ol_mix(key + ((uint64_t)place >> 32)) + (uint32_t)place * OL_WEYL;
 }
 
+#define OL_NOISE_FACTOR 0x7feb352du
+
 /* 32 random bits; the upper ones are the better ones. */
 static inline uint32_t ol_noise(uint32_t counter) {
-  return (counter ^ counter >> 16) * 0x7feb352du;
+  return (counter ^ counter >> 16) * OL_NOISE_FACTOR;
 }
 
 static inline uint32_t ol_bits_of(float x) {
