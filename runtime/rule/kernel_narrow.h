@@ -51,13 +51,16 @@ TARGET static void NAME(store_rows)(int rows, ol_bf16 *to, const float *x, uint3
 #undef UPPER_16
 #undef UPPER_8
 
-/* Elements place … place+n of a tensor, one after the other. */
-TARGET static void NAME(store_each)(int n, ol_bf16 *to, const float *x, uint64_t key,
-                                    int64_t place) {
-  for (int k = 0; k < n; k++) {
-    uint32_t word = ol_noise(ol_noise_counter(key, ol_noise_word(place + k)));
-    to[k] = ol_bf16_at_random(x[k], word, place + k);
-  }
+/* A piece of a row: elements place … place+n of a tensor. */
+TARGET static void NAME(store_piece)(int n, ol_bf16 *to, const float *x, uint64_t key,
+                                     int64_t place) {
+  float row[OL_NOISE_ROW] = { 0 };
+  ol_bf16 out[OL_NOISE_ROW];
+  const int64_t before = place % OL_NOISE_ROW;
+  if (n == 0) return;
+  memcpy(row + before, x, (size_t)n * sizeof *x);
+  NAME(store_rows)(1, out, row, ol_noise_counter(key, ol_noise_word(place - before)));
+  memcpy(to, out + before, (size_t)n * sizeof *to);
 }
 
 TARGET static void NAME(store_at_random)(int n, ol_bf16 *to, const T *from, uint64_t key,
@@ -68,17 +71,20 @@ TARGET static void NAME(store_at_random)(int n, ol_bf16 *to, const T *from, uint
   int first = (int)(-place & (OL_NOISE_ROW - 1));
   if (first > n) first = n;
   int rows = (n - first) / OL_NOISE_ROW, last = first + rows * OL_NOISE_ROW;
-  NAME(store_each)(first, to, x, key, place);
+  NAME(store_piece)(first, to, x, key, place);
   NAME(store_rows)
   (rows, to + first, x + first, ol_noise_counter(key, ol_noise_word(place + first)));
-  NAME(store_each)(n - last, to + last, x + last, key, place + last);
+  NAME(store_piece)(n - last, to + last, x + last, key, place + last);
 }
 
-/* Stores n elements from a place in the run on: those of each tensor with its own noise. */
+/* Stores n elements from a place in the run on: those of each tensor with its own noise. *at is the
+ * part of an earlier place, or NULL; then that of this one. */
 TARGET static void NAME(store_parts)(int n, ol_bf16 *to, const T *x, const ol_work *work,
-                                     uint64_t salt, int64_t place) {
-  const ol_noise_part *part = ol_noise_at(work->noise, work->noise_parts, place);
+                                     uint64_t salt, int64_t place, const ol_noise_part **at) {
   const ol_noise_part *last = work->noise + work->noise_parts - 1;
+  if (!*at) *at = ol_noise_at(work->noise, work->noise_parts, place);
+  while (*at < last && (*at)[1].begin <= place) ++*at;
+  const ol_noise_part *part = *at;
   for (int done = 0, length; done < n; done += length, part++) {
     int64_t left = part < last ? part[1].begin - (place + done) : n - done;
     length = left < n - done ? (int)left : n - done;

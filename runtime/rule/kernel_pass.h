@@ -49,7 +49,7 @@ TARGET OUTLINE static void NAME(store_access)(NAME(state) * s, const ol_instruct
   if (packing & OL_PACK_CODES)
     NAME(store_codes)(n, array, x, packing, work, salt, position);
   else if (packing & OL_PACK_RANDOM)
-    NAME(store_parts)(n, to, x, work, salt, position);
+    NAME(store_parts)(n, to, x, work, salt, position, &s->noise);
   else
     NAME(store)(n, to, x, (ol_dtype)access->dtype);
 }

@@ -12,9 +12,10 @@ typedef struct NAME(state) {
   int64_t *band_row;             /* of each access: the first of them, or -1 */
   T *gradient;                   /* the tile for g, or NULL: g is read in place */
   T gradient_factor;
-  ol_stream *stream;  /* the arrays that are fetched ahead */
-  int streams;        /* how many; 0: nothing is fetched */
-  int share, fetched; /* of the tile: at a time; so far */
+  const ol_noise_part *noise; /* of the tile at hand, or NULL: not looked for yet */
+  ol_stream *stream;          /* the arrays that are fetched ahead */
+  int streams;                /* how many; 0: nothing is fetched */
+  int share, fetched;         /* of the tile: at a time; so far */
 } NAME(state);
 
 TARGET static T NAME(number)(const ol_work *work, ol_factor factor) {
