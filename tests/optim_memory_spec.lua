@@ -3,8 +3,13 @@
 local optlua = require "optlua"
 local optim = optlua.optim
 
-local COUNT = 5000037 -- more than 128 MB are moved, and the last tile is not full
-local PART = 1000000
+local FAR, PART = 128e6, 1000000 -- bytes from which on arrays are fetched (runtime/rule/batch.c); elements
+
+-- So many elements that an update moves more than FAR bytes; the last tile is not full.
+local function count_for(class)
+  local bytes = tonumber(class:program({ step = 2 }):match "([%d.]+) bytes an element")
+  return math.ceil(1.05 * FAR / bytes / 256) * 256 + 37
+end
 
 -- Its last instruction adds to a number of the group, the one before stores a narrow state.
 local Narrow = optim.define {
@@ -42,10 +47,11 @@ describe("an update from memory", function()
         local before = optlua.get_num_threads()
         optlua.set_num_threads(threads)
         optlua.manual_seed(1)
-        local values, gradient = optlua.randn { COUNT }, optlua.randn { COUNT }
+        local count = count_for(class)
+        local values, gradient = optlua.randn { count }, optlua.randn { count }
         local whole = stepped(class, leaf(values, gradient))
-        for first = 1, COUNT, PART do
-          local length = math.min(PART, COUNT - first + 1)
+        for first = 1, count, PART do
+          local length = math.min(PART, count - first + 1)
           local part = stepped(class, leaf(values:narrow(1, first, length), gradient:narrow(1, first, length)))
           assert.is_true(whole:narrow(1, first, length):eq(part):all():item() ~= 0)
         end

@@ -46,6 +46,10 @@ typedef struct ol_source {
     }                                                                                              \
   } while (0)
 
+/* Asks for the cache line of a byte, which may lie behind the end of the array. */
+#define FETCH(array, byte)                                                                         \
+  __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(byte)))
+
 /* A function of its own, so that the dispatch between them is a jump and saves no registers. */
 #define OUTLINE        __attribute__((noinline))
 

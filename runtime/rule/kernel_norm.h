@@ -21,8 +21,7 @@ TARGET static void NAME(measure)(const ol_measure *measure, double *squares, dou
   for (int64_t at = 0; at < measure->count; at += TILE) {
     int n = measure->count - at < TILE ? (int)(measure->count - at) : TILE;
     const char *from = (const char *)measure->data + at * size;
-    for (int64_t line = 0; line < TILE * size; line += LINE)
-      __builtin_prefetch(from + AHEAD * size + line);
+    for (int64_t line = 0; line < TILE * size; line += LINE) FETCH(from, AHEAD * size + line);
     if (!direct) {
       NAME(load)(n, tile, from, measure->dtype);
       NAME(scale)(n, tile, tile, (T)measure->scale);

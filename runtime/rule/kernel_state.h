@@ -109,7 +109,8 @@ TARGET static void NAME(fetch)(NAME(state) * s, int64_t position) {
   s->fetched += s->share;
   for (int i = 0; i < s->streams; i++) {
     const int64_t width = s->stream[i].width, part = width * TILE / PARTS;
-    const char *tile = s->stream[i].base + position * width;
-    for (int64_t at = first * part; at < last * part; at += LINE) __builtin_prefetch(tile + at);
+    const int64_t tile = position * width;
+    for (int64_t at = first * part; at < last * part; at += LINE)
+      FETCH(s->stream[i].base, tile + at);
   }
 }

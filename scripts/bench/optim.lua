@@ -22,15 +22,14 @@ local passes = {
   LARS = { { reads = { "p", "g" } }, { writes = { "momentum_buffer", "p" }, reads = { "g" } } },
 }
 
--- Adafactor's of a matrix: the mean squares of rows and of columns, the norm of the update with that of the
--- parameter, the update.
-local ADAFACTOR = { { reads = { "g" } }, { reads = { "g" } }, { reads = { "p" } }, { reads = { "g" } }, { writes = { "p" }, reads = { "g" } } }
+-- Adafactor's of a matrix: the mean squares of its rows and columns; the norms of the update and of the parameter; the update.
+local ADAFACTOR = { { reads = { "g" } }, { reads = { "p", "g" } }, { writes = { "p" }, reads = { "g" } } }
 
--- Loops written by hand, and what they do.
+-- Loops written by hand, what they do, and the states in the order in which they take them.
 local fused = {
   { "SGD", optim.SGD }, { "momentum", optim.SGD, { momentum = 0.9 } }, { "Lion", optim.Lion }, { "Adagrad", optim.Adagrad },
-  { "RMSprop", optim.RMSprop }, { "AdamW", optim.AdamW }, { "Adadelta", optim.Adadelta }, { "AdaBelief", optim.AdaBelief },
-  { "AdEMAMix", optim.AdEMAMix },
+  { "RMSprop", optim.RMSprop }, { "AdamW", optim.AdamW }, { "Adadelta", optim.Adadelta, nil, { "square_avg", "acc_delta" } }, { "AdaBelief", optim.AdaBelief },
+  { "AdEMAMix", optim.AdEMAMix, nil, { "exp_avg_fast", "exp_avg_sq", "exp_avg_slow" } },
 }
 
 --- Whether a class makes its update in one pass.
@@ -112,8 +111,8 @@ end
 
 local function in_cache()
   for _, loop in ipairs(fused) do
-    local name, class, options = table.unpack(loop)
-    update.report(("%s, %d"):format(name, CACHED), CACHED, { class = class, options = options, passes = false, fused = name })
+    local name, class, options, states = table.unpack(loop, 1, 4)
+    update.report(("%s, %d"):format(name, CACHED), CACHED, { class = class, options = options, passes = false, fused = name, states = states })
   end
 end
 

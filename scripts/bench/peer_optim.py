@@ -67,15 +67,58 @@ def adan(p, g, m, v, n, before):
     before.copy_(g)
 
 
-CUSTOM = {"Lion": (lion, 1), "AdaBelief": (adabelief, 2), "Adan": (adan, 4)}
+def lion_foreach(ps, gs, ms):
+    directions = torch._foreach_lerp(ms, gs, 0.1)
+    torch._foreach_sign_(directions)
+    torch._foreach_mul_(ps, 1 - 1e-7)
+    torch._foreach_add_(ps, directions, alpha=-1e-5)
+    torch._foreach_lerp_(ms, gs, 0.01)
+
+
+def adabelief_foreach(ps, gs, ms, ss):
+    torch._foreach_lerp_(ms, gs, 0.1)
+    surprises = torch._foreach_sub(gs, ms)
+    torch._foreach_mul_(ss, 0.999)
+    torch._foreach_addcmul_(ss, surprises, surprises, value=1e-3)
+    torch._foreach_add_(ss, 1e-16)
+    denominators = torch._foreach_sqrt(ss)
+    torch._foreach_mul_(denominators, 2)
+    torch._foreach_add_(denominators, 1e-8)
+    torch._foreach_mul_(ps, 1 - 1e-7)
+    torch._foreach_addcdiv_(ps, ms, denominators, value=-1e-5)
+
+
+def adan_foreach(ps, gs, ms, vs, ns, befores):
+    differences = torch._foreach_sub(gs, befores)
+    torch._foreach_lerp_(ms, gs, 0.02)
+    torch._foreach_lerp_(vs, differences, 0.08)
+    looks = torch._foreach_add(gs, differences, alpha=0.92)
+    torch._foreach_mul_(ns, 0.99)
+    torch._foreach_addcmul_(ns, looks, looks, value=0.01)
+    denominators = torch._foreach_sqrt(ns)
+    torch._foreach_mul_(denominators, 2)
+    torch._foreach_add_(denominators, 1e-8)
+    torch._foreach_addcdiv_(ps, ms, denominators, value=-1e-5)
+    torch._foreach_addcdiv_(ps, vs, denominators, value=-0.92e-5)
+    torch._foreach_div_(ps, 1 + 1e-7)
+    torch._foreach_copy_(befores, gs)
+
+
+CUSTOM = {
+    "Lion": (lion, lion_foreach, 1),
+    "AdaBelief": (adabelief, adabelief_foreach, 2),
+    "Adan": (adan, adan_foreach, 4),
+}
 
 
 def custom(name):
-    """An update as people write it: a loop over the parameters, each with its states."""
-    update, count = CUSTOM[name]
+    """Updates as people write them: a loop over the parameters, each with its states; the same over lists; the
+    update of a parameter compiled."""
+    update, over_lists, count = CUSTOM[name]
 
     def make(params):
         states = [[torch.zeros_like(p) for _ in range(count)] for p in params]
+        lists = [list(column) for column in zip(*states)]
 
         def over(one):
             @torch.no_grad()
@@ -85,7 +128,11 @@ def custom(name):
 
             return step
 
-        return {"eager": over(update), "compiled": over(torch.compile(update, dynamic=True))}
+        @torch.no_grad()
+        def foreach():
+            over_lists(params, [p.grad for p in params], *lists)
+
+        return {"eager": over(update), "foreach": foreach, "compiled": over(torch.compile(update, dynamic=True))}
 
     return make
 

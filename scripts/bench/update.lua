@@ -69,7 +69,7 @@ end
 --- A line: an update of one parameter of n elements against its bytes, and against a loop written by hand.
 ---   class, options: of the optimizer
 ---   passes: { { writes = { "p", … }, reads = { "g", … } }, … }; default one in which all states are written
----   fused: the name of a loop in updates.c
+---   fused: the name of a loop in updates.c; states: in the order in which it takes them
 ---@return number[] medians
 function update.report(title, n, what, opts)
   local p = update.parameter(n)
@@ -82,12 +82,14 @@ function update.report(title, n, what, opts)
   end
   if what.fused then
     local own = { p }
-    for i, name in ipairs(names) do own[i + 1] = found[name] end
+    for i, name in ipairs(what.states or names) do own[i + 1] = assert(found[name], name) end
     local list = floors.arrays(own, { p.grad })
     contenders[#contenders + 1] = { "fused C", function(k) floors.fused(what.fused, list, k) end }
   end
   contenders[#contenders + 1] = { "step", update.stepper(optimizer) }
-  return timing.report(title, contenders, opts)
+  local medians = timing.report(title, contenders, opts)
+  assert(p:detach():isfinite():all():item() ~= 0, title .. ": the parameter is not finite any more")
+  return medians
 end
 
 --- 10,000 tensors of 1,000 elements, over one of the same size.
