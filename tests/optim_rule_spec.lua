@@ -271,6 +271,28 @@ describe("a rule is told at its line", function()
     at_line("takes a matrix", function(p) return optim.matmul(p, p) end)
   end)
 
+  it("about what has another shape", function()
+    local matrix = { { 1, 2 }, { 3, 4 } }
+    local function at(pattern, update)
+      local w = optlua.tensor(matrix, { requires_grad = true })
+      w.grad = optlua.ones(2, 2)
+      fails("optim_rule_spec.lua:%d+: " .. pattern, function()
+        rule(update, { state = { m = 0, row = { shape = { 1, 2 } } } })({ w }):step()
+      end)
+      assert.same(matrix, w:detach():totable())
+    end
+    at("the new p has the shape %(1, 2%); %(2, 2%) is expected", function(p) return optim.mean(p, 1) end)
+    at("the new p is one number; the shape %(2, 2%) is expected", function(p) return optim.mean(p) end)
+    at("s%.m: a value has the shape %(2, 1%); %(2, 2%) is expected", function(p, g, s)
+      s.m = optim.mean(g, 2)
+      return p
+    end)
+    at("s%.row: a value has the shape %(2, 2%); %(1, 2%) is expected", function(p, g, s)
+      s.row = g
+      return p
+    end)
+  end)
+
   it("about assignments", function()
     at_line("no fields to assign to", function(p, g)
       g.x = p

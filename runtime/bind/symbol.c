@@ -275,7 +275,8 @@ static int assign_state(lua_State *L) {
     return luaL_error(L, "s.%s: a symbol of an earlier call of a rule is assigned",
                       lua_tostring(L, 2));
   ol_symbol value = check_input(L, tracer, 3, lua_tostring(L, 2));
-  ol_check(L, ol_graph_store(&error, tracer->graph, operand, value), &error);
+  if (ol_graph_store(&error, tracer->graph, operand, value) != OL_OK)
+    return luaL_error(L, "s.%s: %s", lua_tostring(L, 2), error.message);
   return 0;
 }
 

@@ -325,17 +325,21 @@ ol_status ol_graph_reduce(ol_error *error, ol_graph *graph, ol_rule_op op, ol_sy
 
 /* Outputs. */
 
-/* Gives the value the shape of the operand. */
-static ol_status spread(ol_error *error, ol_graph *graph, int value, int8_t shape, int *out) {
+/* Gives the value the shape of the operand: a state is filled with a number, nothing else differs.
+ */
+static ol_status fit(ol_error *error, ol_graph *graph, int value, int operand, int *out) {
   char from[OL_SHAPE_TEXT], to[OL_SHAPE_TEXT];
-  int8_t own = graph->node[value].shape;
+  int8_t own = graph->node[value].shape, shape = graph->operand[operand].shape;
   *out = value;
   if (own == shape) return OL_OK;
-  if (own != OL_RULE_SCALAR && !broadcasts_to(&graph->shape[own], &graph->shape[shape]))
-    return ol_fail(error, OL_SHAPE, "a value of shape %s is assigned to an array of shape %s",
-                   ol_shape_text(&graph->shape[own], from),
+  if (own == OL_RULE_SCALAR && operand > 0)
+    return intern(error, graph, make_node(OL_RULE_FILL, shape, value, -1, -1), out);
+  if (own == OL_RULE_SCALAR)
+    return ol_fail(error, OL_SHAPE, "the new p is one number; the shape %s is expected",
                    ol_shape_text(&graph->shape[shape], to));
-  return intern(error, graph, make_node(OL_RULE_FILL, shape, value, -1, -1), out);
+  return ol_fail(error, OL_SHAPE, "%s has the shape %s; %s is expected",
+                 operand > 0 ? "a value" : "the new p", ol_shape_text(&graph->shape[own], from),
+                 ol_shape_text(&graph->shape[shape], to));
 }
 
 ol_status ol_graph_store(ol_error *error, ol_graph *graph, int operand, ol_symbol value) {
@@ -343,7 +347,7 @@ ol_status ol_graph_store(ol_error *error, ol_graph *graph, int operand, ol_symbo
   OL_TRY(check_operand(error, graph, operand));
   OL_TRY(resolve(error, graph, value, &node));
   if (operand == 1) return ol_fail(error, OL_ARGUMENT, "the gradient is not assigned to");
-  OL_TRY(spread(error, graph, node, graph->operand[operand].shape, &node));
+  OL_TRY(fit(error, graph, node, operand, &node));
   graph->shape_bound |= graph->operand[operand].bound;
   graph->operand[operand].store = (int16_t)node;
   return OL_OK;

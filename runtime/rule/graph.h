@@ -108,8 +108,9 @@ ol_status ol_graph_apply(ol_error *error, ol_graph *graph, ol_rule_op op, const 
 ol_status ol_graph_reduce(ol_error *error, ol_graph *graph, ol_rule_op op, ol_symbol x,
                           const int64_t *dim, ol_symbol *out);
 
-/* Assigns to an operand; the last assignment counts. A number fills, a tensor broadcasts. Assigning
- * to g (1) fails (OL_ARGUMENT); storing an operand's own old value writes nothing. */
+/* Assigns to an operand; the last assignment counts. The value has the operand's shape (OL_SHAPE
+ * where it has not); a number fills a state. Assigning to g (1) fails (OL_ARGUMENT); storing an
+ * operand's own old value writes nothing. */
 ol_status ol_graph_store(ol_error *error, ol_graph *graph, int operand, ol_symbol value);
 
 /* group_add: adds the sum of value over the tensor (the value itself for a number) to total `slot`

@@ -77,9 +77,13 @@ static void shapes_infer(void) {
   CHECK_EQUAL(apply(OL_RULE_T, turned, -1, -1), p);
   ok(ol_graph_shape_of(&error, graph, apply(OL_RULE_MATMUL, p, turned, -1), &shape));
   CHECK(shape->ndim == 2 && shape->size[0] == 2 && shape->size[1] == 2);
-  ok(ol_graph_store(&error, graph, 0, read_operand(2))); /* broadcasts */
+  ok(ol_graph_store(&error, graph, 4, reduce(OL_RULE_NORM, p))); /* a number fills a state */
+  fails(ol_graph_store(&error, graph, 0, reduce(OL_RULE_NORM, p)), OL_SHAPE,
+        "the new p is one number; the shape (2, 3) is expected");
+  fails(ol_graph_store(&error, graph, 0, read_operand(2)), OL_SHAPE,
+        "the new p has the shape (1, 3); (2, 3) is expected");
   fails(ol_graph_store(&error, graph, 2, p), OL_SHAPE,
-        "a value of shape (2, 3) is assigned to an array of shape (1, 3)");
+        "a value has the shape (2, 3); (1, 3) is expected");
 }
 
 static void stale_symbols_are_refused(void) {

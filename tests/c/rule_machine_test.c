@@ -248,7 +248,7 @@ static void wrong_runs_are_refused(void) {
   ok(ol_machine_new(&error, &machine));
   arrays a = random_arrays(OL_F32, 4, 10);
   begin(OL_F32, 2);
-  store(0, reduce_dim(OL_RULE_SUM, read_operand(0), 0));
+  store(0, sub(read_operand(0), reduce_dim(OL_RULE_SUM, read_operand(0), 0)));
   ol_program *program = compile();
   ol_run run = { program, graph->number, a.data, 10, NULL, NULL };
   CHECK_EQUAL(ol_machine_prepare(&error, machine, &run, 1), OL_SHAPE);

@@ -168,7 +168,7 @@ end
 ---    for each shape. A parameter without a gradient is left alone, and its count with it.
 ---   s: reading s.x gives what was last assigned to it in this call, else its value before the step. All
 ---    assignments are stored at once, after every read; only the last one to a state counts; a state
----    without one keeps its value; a number fills it.
+---    without one keeps its value. What is assigned has the shape of the state; a number fills it.
 ---   h: the hyperparameters as plain numbers, booleans, words and lists: `if`, loops and math.* work on
 ---    them. h.step counts the updates of this parameter, from 1; in before and after, those of the group.
 ---   group: the numbers of the group as before left them; optim.group_add("x", expression) adds the sum
