@@ -203,6 +203,7 @@ end
 ---   saved:join({ "q.weight", "k.weight" }, "qk.weight", { dim = 1 })
 ---   saved:forget("head.*"): the states of these parameters begin anew
 ---   saved.weights, saved.state: tables by name, for all else
+---   saved.strict = false: names may be missing (weights stay, states begin anew) or unexpected
 ---@param path string
 ---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader }
 ---@param opts? { surgery?: fun(saved: optlua.checkpoint.Surgery), strict?: boolean, resume?: "config"|"rebase"|"error", rng?: boolean } strict: with false names may be missing (weights stay, states begin anew) or unexpected; resume: what happens when a schedule is another one (see scheduler:load_state_dict); rng: whether the generator goes on too

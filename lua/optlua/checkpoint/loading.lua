@@ -32,13 +32,15 @@ local function read(path, saved, given, opts)
   local found = { state = given.optimizer and optimizer_state(path, saved) or {}, frozen = saved.frozen or {},
     gradients = given.model and tensors_of(path, saved, "gradients.safetensors") or {} }
   local file = path .. "/weights.safetensors"
+  found.strict = opts.strict
   if not opts.surgery then
     function found.open() return safetensors.open(file) end
     return found
   end
   merge(found.state, found.gradients, "gradients/state.", ".grad") -- they are cut and named like states
   local changed = surgery.operate(opts.surgery, given.model and tensors_of(path, saved, "weights.safetensors") or {}, found.state,
-    found.frozen)
+    found.frozen, opts.strict)
+  found.strict = changed.strict
   function found.open() return surgery.reader(file, changed.weights) end
   found.gradients = {}
   for key, value in pairs(found.state) do
@@ -99,15 +101,15 @@ function loading.prepare_optimizer(optimizer, state, strict)
 end
 
 -- Model and optimizer look before they change: what is wrong, the names that are missing and unexpected, and what loads them.
-local function prepare(found, given, opts, problems)
+local function prepare(found, given, problems)
   local report, commits = {}, {}
   local function note(part, problem, names, commit)
     problems[#problems + 1], commits[#commits + 1], report[part] = problem, commit, names
   end
-  if given.optimizer then note("optimizer", loading.prepare_optimizer(given.optimizer, found.state, opts.strict)) end
+  if given.optimizer then note("optimizer", loading.prepare_optimizer(given.optimizer, found.state, found.strict)) end
   if given.model then
     local reader <close> = found.open()
-    note("model", into_module.prepare(given.model, reader, { strict = opts.strict }))
+    note("model", into_module.prepare(given.model, reader, { strict = found.strict }))
   end
   for _, part in pairs(report) do part.differing = nil end
   return report, commits
@@ -158,7 +160,7 @@ function loading.load(path, saved, given, opts, problems)
   refuse(problems)
   local found = read(path, saved, given, opts)
   rehearse(saved, given, opts, problems)
-  local report, commits = prepare(found, given, opts, problems)
+  local report, commits = prepare(found, given, problems)
   local set_gradients = prepare_gradients(found, given, problems)
   refuse(problems)
   for _, commit in ipairs(commits) do commit() end
@@ -169,6 +171,17 @@ function loading.load(path, saved, given, opts, problems)
   if given.loader then given.loader:load_state_dict(saved.loader) end
   if opts.rng then optlua.set_rng_state(saved.rng) end
   return saved.extra or {}, differences, report
+end
+
+--- Loads weights that are in a file into a model, through a function that changes names and tensors.
+---@param path string a safetensors file
+---@param model nn.Module
+---@param fn fun(saved: optlua.checkpoint.Surgery)
+function loading.load_weights(path, model, fn)
+  local changed = surgery.operate(fn, (optlua.load(path)), {}, {}, true)
+  local problem, _, commit = into_module.prepare(model, surgery.reader(path, changed.weights), { strict = changed.strict })
+  if problem then blame("load: " .. problem) end
+  commit()
 end
 
 return loading

@@ -10,6 +10,7 @@ local shape_text = require("optlua.shape").text
 ---@field weights table<string, optlua.Tensor> parameters and buffers by name
 ---@field state table<string, any> that of the optimizer, as its state_dict gives it; the others follow changes of names
 ---@field frozen string[] names of parameters that slept
+---@field strict boolean with false names may be missing (weights stay, states begin anew) or unexpected
 local Surgery = {}
 Surgery.__index = Surgery
 
@@ -53,6 +54,11 @@ local function known(self, what, name)
     if one == name then return name end
   end
   blame(("surgery: %s: %s"):format(what, options.unknown("name", name, names)))
+end
+
+local function blame_unmatched(self, what, glob)
+  local globs = type(glob) == "table" and table.concat(glob, ", ") or glob
+  blame(("surgery: %s: nothing is called %s; there are: %s"):format(what, globs, table.concat(names_of(self), ", ")))
 end
 
 -- What a name becomes: itself, another one, or false.
@@ -112,7 +118,7 @@ function Surgery:drop(glob)
     count = count + 1
     return false
   end))
-  if count == 0 then blame(("surgery: drop: nothing is called %s; there are: %s"):format(tostring(glob), table.concat(names_of(self), ", "))) end
+  if count == 0 then blame_unmatched(self, "drop", glob) end
   return count
 end
 
@@ -121,12 +127,14 @@ end
 function Surgery:forget(glob)
   local matches, problem = match.compile(glob)
   if problem then blame("surgery: forget: " .. problem) end
+  local found = false
   for name, keys in pairs(keys_of(self)) do
     for _, key in ipairs(matches(name) and keys or {}) do
-      self.state[key.key] = nil
+      found, self.state[key.key] = true, nil
       if key.slot == "step" then self.state[key.key] = 0 end
     end
   end
+  if not found then blame_unmatched(self, "forget", glob) end
 end
 
 -- The tensors of a parameter: its weight, and the states that are shaped like it, each as { tensor =, put = function(name, value) };
@@ -308,9 +316,10 @@ end
 ---@param weights table<string, optlua.Tensor>
 ---@param state table<string, any>
 ---@param frozen string[]
+---@param strict boolean
 ---@return optlua.checkpoint.Surgery
-local function operate(fn, weights, state, frozen)
-  local self = setmetatable({ weights = weights, state = state, frozen = frozen }, Surgery)
+local function operate(fn, weights, state, frozen, strict)
+  local self = setmetatable({ weights = weights, state = state, frozen = frozen, strict = strict }, Surgery)
   fn(self)
   check(self)
   return self

@@ -2,7 +2,9 @@
 local optlua = require "optlua"
 local checkpoint = require "optlua.checkpoint"
 local command = require "optlua.config.command"
+local files = require "optlua.files"
 local folder = require "optlua.spec.folder"
+local folders = require "optlua.checkpoint.folder"
 local help = require "optlua.config.help"
 local keeper = require "optlua.spec.keeper"
 local loop = require "optlua.spec.loop"
@@ -18,11 +20,11 @@ local switches = {
   { "--plan", "prints parameters, groups, curves and memory, and ends" },
   { "--diff RUN", "with --plan: what going on from a run, or a checkpoint, would change" },
   { "--out DIR", "the folder of the run; default: runs/NAME" },
-  { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: the last run of that name that has one)" },
+  { "--resume [PATH]", "goes on from a checkpoint, or from the last one of a run (default: of the runs/NAME… that which wrote one last)" },
   { "--resume-policy P", "whose values hold where config and checkpoint differ: config (default), checkpoint (but for keys of the command line), or rebase (an edited schedule begins anew); for one key: P,KEY=P" },
-  { "--surgery FILE", "of a checkpoint that --resume goes on from: a Lua file whose function changes its names and tensors; see checkpoint.load" },
+  { "--surgery FILE", "of a checkpoint that --resume goes on from, or of the weights of --from: a Lua file whose function changes names and tensors; see checkpoint.load" },
   { "--from FILE", "begins with the weights of a safetensors file" },
-  { "--eval FILE", "validates the weights of a file and ends" },
+  { "--eval FILE", "validates the weights of a file, or the best of a run, and ends" },
   { "--dry-run", "makes one update and one validation, writes nothing, and ends" },
   { "--overfit-batches N", "trains on the first N batches only" },
   { "--find-lr", "tries rising rates for some updates and prints a good one" },
@@ -72,7 +74,17 @@ local function plan(spec, cfg, config, going)
   if going then print_diff(state, config, going) end
 end
 
+-- The weights that a path means: a file of them, the best of a run, or those of a checkpoint.
+local function find_weights(path)
+  if not folders.exists(path) then return path end
+  for _, name in ipairs { "best.safetensors", "weights.safetensors" } do
+    if files.exists(path .. "/" .. name) then return path .. "/" .. name end
+  end
+  refuse { ("--eval: %s: there is no best.safetensors; a file of weights, a run or a checkpoint expected"):format(path) }
+end
+
 local function evaluate(spec, cfg, path)
+  path = find_weights(path)
   local state = run.build(spec, cfg)
   if not state.validation then refuse { "--eval: build_data returns no validation set" } end
   state.model:load(path)
@@ -90,10 +102,26 @@ local function count(name, word)
   return value
 end
 
--- The last checkpoint of the last run of a name that has one.
+-- When a run wrote its last checkpoint.
+local function last_date(path)
+  local last = ""
+  for _, one in ipairs(checkpoint.list(path .. "/checkpoints")) do
+    local date = (checkpoint.read(one) or {}).date
+    if type(date) == "string" and date > last then last = date end
+  end
+  return last
+end
+
+-- The last checkpoint of that run of a name that wrote one last.
 local function last_of(name)
-  for _, path in ipairs((folder.runs(name))) do
-    local found = keeper.find(path)
+  local runs = {}
+  for k, path in ipairs((folder.runs(name))) do runs[k] = { path = path, date = last_date(path), k = k } end
+  table.sort(runs, function(a, b)
+    if a.date == b.date then return a.k < b.k end
+    return a.date > b.date
+  end)
+  for _, one in ipairs(runs) do
+    local found = keeper.find(one.path)
     if found then return found end
   end
   refuse { ("--resume: there is no run of %s with a checkpoint; name its folder"):format(name) }
@@ -104,7 +132,8 @@ local function find_checkpoint(spec, given)
   local path = given.diff or given.resume ~= true and given.resume or given.out
   if not path then return last_of(spec.name) end
   local found, problem = keeper.find(path)
-  if not found then refuse { ("--%s: %s"):format(given.diff and "diff" or "resume", problem) } end
+  local hint = path == given.out and "; beside --out it goes on in that folder, --resume PATH with another run" or ""
+  if not found then refuse { ("--%s: %s%s"):format(given.diff and "diff" or "resume", problem, hint) } end
   return found
 end
 
@@ -121,7 +150,7 @@ end
 -- begins.
 local function read_going(spec, given)
   if not given.resume and not given.diff then
-    if given.surgery then refuse { "--surgery stands beside --resume, or --plan --diff" } end
+    if given.surgery and not given.from then refuse { "--surgery stands beside --resume, --from, or --plan --diff" } end
     return nil
   end
   local policy, problem = policies.new(given["resume-policy"], given)
@@ -139,7 +168,7 @@ local function set_going(spec, given, going, opts)
 end
 
 local function train(spec, cfg, config, given, words, going, begin)
-  local opts = { from = given.from, quiet = false }
+  local opts = { from = given.from, surgery = given.from and read_surgery(given.surgery), quiet = false }
   if given["overfit-batches"] then opts.overfit_batches = count("overfit-batches", given["overfit-batches"]) end
   if given["dry-run"] then
     opts.limit = 1
@@ -187,6 +216,8 @@ local function main(spec, ...)
   cfg, problems = config:check()
   if #problems > 0 then refuse(problems) end
   for _, note in ipairs(config.notes) do io.stderr:write("optlua: ", note, "\n") end
+  local wrong = going and going.policy:check(config, going.config)
+  if wrong then refuse { "--resume-policy: " .. wrong } end
   if given["print-config"] then return io.write(config:text()) end
   if given.diff and not given.plan then refuse { "--diff stands beside --plan" } end
   if given.plan then return plan(spec, cfg, config, given.diff and going) end

@@ -150,7 +150,7 @@ function keeper.save(state)
   state.saved_at = optlua.clock()
   if not saved then return state.log_file:fail(place_of(state), problem) end
   state.saved = state.step
-  state.log_file:write { event = "checkpoint", step = state.step, epoch = state.epoch, seconds = state.saved_at - began }
+  state.log_file:write { event = "checkpoint", step = state.step, epoch = state.updated_in or state.epoch, seconds = state.saved_at - began }
   checkpoint.prune(place_of(state), { last = config.keep_last, best = config.keep_best and state.monitor_mode or nil })
 end
 
@@ -240,24 +240,44 @@ local function print_report(report)
   end
 end
 
+-- Says how the config differs from the one that was saved. What loads begins with the random numbers, and data, of its checkpoint:
+-- another seed changes nothing.
+local function print_differences(state, path)
+  local saved = checkpoint.read(path) or {}
+  for _, item in ipairs(policies.differences(state.config_text, (saved.extra or {}).config)) do
+    local note = item.key == "seed" and "; the run goes on with the random numbers of its checkpoint" or ""
+    if not is_hyper(state, item.key) then print("resume: " .. item.line .. note) end
+  end
+end
+
+-- What helps where a checkpoint does not fit.
+local HINT = "\nto go on all the same: --resume-policy=checkpoint takes the checkpoint's optimizer; --surgery FILE changes names and"
+  .. " tensors (with saved.strict = false what is missing begins anew); --from FILE begins with weights alone"
+
+-- Loads a checkpoint into the parts of a run.
+local function load_parts(path, parts, opts)
+  local results = table.pack(pcall(checkpoint.load, path, parts, opts))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local problem = tostring(results[2])
+  error(problem .. (problem:find "does not fit" and HINT or ""), 0)
+end
+
 --- Goes on from a checkpoint. The policy says whose values hold where the config and the checkpoint differ; what differs is said.
---- With surgery names may be missing, or be left over, which is said too.
+--- Where surgery says that names may be missing, or be left over, these are said too.
 ---@param state optlua.State
 ---@param path string
 ---@param policy optlua.Policy
 ---@param surgery? fun(saved: optlua.checkpoint.Surgery)
 function keeper.resume(state, path, policy, surgery)
   local parts, wanted = keeper.parts(state), bases(state.optimizers)
-  local extra, differences, report = checkpoint.load(path, parts, { surgery = surgery, strict = surgery == nil,
+  print_differences(state, path)
+  local extra, differences, report = load_parts(path, parts, { surgery = surgery,
     resume = policy:of "lr_scheduler" == "rebase" and "rebase" or "config" })
   print_report(report)
   for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
     state[key] = extra[key] or state[key]
   end
   state.results, state.saved, state.resumed_at = state.results or {}, state.step, state.step
-  for _, item in ipairs(policies.differences(state.config_text, extra.config)) do
-    if not is_hyper(state, item.key) then print("resume: " .. item.line) end
-  end
   for _, line in ipairs(differences) do print("resume: " .. line) end
   if not state.manual then prefer_config(state, wanted, policy) end
   print(("resume: %s, step %d, epoch %d"):format(path, state.step, state.epoch))

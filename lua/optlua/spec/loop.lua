@@ -179,7 +179,7 @@ local function write_notes(state, event)
 end
 
 local function finish_update(state)
-  state.step = state.step + 1
+  state.step, state.updated_in = state.step + 1, state.epoch
   state.spec:callback("on_step", state)
   if state.step % state.config.log_every == 0 or state.step == 1 then write_record(state, record_of(state, state.began)) end
   drop_notes(state)
@@ -334,7 +334,7 @@ local function save_or_stop(state)
   if state.out then keeper.after_update(state) end
   rollback.after_update(state)
   state.signal = state.signal or state.signalled and state.signalled()
-  if state.signal then state:stop(("signal %d"):format(state.signal)) end
+  if state.signal then state:stop(("signal %d%s"):format(state.signal, state.signal == 2 and " (Ctrl-C)" or "")) end
 end
 
 -- What a schedule is told that waits for a metric: what is monitored, if it is better in the same direction, else the loss. NaN is
@@ -393,6 +393,9 @@ end
 --- Trains until a limit is reached.
 ---@param state optlua.State
 function loop.run(state)
+  if state.resumed_at and is_over(state) then
+    state:say("nothing is left to do: %d updates of %d are made; more epochs or steps go on", state.step, state.training_steps)
+  end
   state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
   rollback.keep(state)
   state.spec:callback("on_start", state)

@@ -4,6 +4,7 @@
 --   checkpoint          those of the checkpoint, but for keys that config files and the command line give
 --   rebase              those of the config, and a schedule that was edited begins anew
 --   P,KEY=P,…           for single keys, or sections, another one: checkpoint,lr_scheduler=config
+local choice = require "optlua.config.choice"
 local file = require "optlua.config.file"
 local options = require "optlua.options"
 
@@ -89,6 +90,66 @@ end
 
 local function parse(text) return file.parse_lua(text or "return {}", "the checkpoint's config") or {} end
 
+-- The values of a config's text by dotted keys, those of groups by their names.
+local function read(text)
+  local values = parse(text)
+  if type(values.groups) == "table" then values.groups = by_name(values.groups) end
+  return flatten(values, {})
+end
+
+-- What a config can be given: keys, arguments of what is chosen, and of groups; add(name) notes a name.
+local function add_settable(config, add)
+  local function add_all(prefix, legal)
+    for name in pairs(legal or {}) do add(("%s.%s"):format(prefix, name)) end
+  end
+  local function add_sections(values, path)
+    for key, value in pairs(values) do
+      local own = table.move(path, 1, #path, 1, {})
+      own[#own + 1] = key
+      local kind = type(key) == "string" and choice.kind(own)
+      if kind and type(value) == "table" then add_all(table.concat(own, "."), (choice.arguments(kind, value)))
+      elseif #path == 0 and type(value) == "table" and choice.kind { key, "x" } then add_sections(value, own) end
+    end
+  end
+  local values = config.values
+  for key in pairs(config.schema) do add(key) end
+  add_sections(values, {})
+  if not values.optimizer then return end
+  add_all("groups.default", (choice.group_arguments({}, values.optimizer.class)))
+  for i, group in ipairs(values.groups or {}) do
+    add_all("groups." .. tostring(group.name or "group" .. i), (choice.group_arguments(group, values.optimizer.class)))
+  end
+end
+
+-- Of names those in the section of a name; where there is no such section, those at the top.
+local function siblings(name, known)
+  local section = name:match "^(.*)%.[^.]+$"
+  local found = {}
+  for other in pairs(known) do
+    if other:match "^(.*)%.[^.]+$" == (known[section] and section or nil) then found[#found + 1] = other end
+  end
+  table.sort(found)
+  return found
+end
+
+--- What is wrong with the keys that were named: neither the config nor the checkpoint's has such a one.
+---@param config optlua.Config
+---@param saved string? the text of the config that was saved
+---@return string? problem
+function Policy:check(config, saved)
+  local known = {}
+  local function add(name)
+    while name do known[name], name = true, name:match "^(.*)%.[^.]+$" end
+  end
+  for _, values in ipairs { read(config:text()), read(saved) } do
+    for name in pairs(values) do add(name) end
+  end
+  add_settable(config, add)
+  for _, name in ipairs(options.names(self.keys)) do
+    if not known[name] then return options.unknown("key", name, siblings(name, known)) end
+  end
+end
+
 local function split(name)
   local path = {}
   for key in name:gmatch "[^.]+" do path[#path + 1] = key end
@@ -121,11 +182,6 @@ end
 ---@param saved string? that which was saved
 ---@return { key: string, line: string }[]
 function policy.differences(now, saved)
-  local function read(text)
-    local values = parse(text)
-    if type(values.groups) == "table" then values.groups = by_name(values.groups) end
-    return flatten(values, {})
-  end
   local a, b, names, list = read(now), read(saved), {}, {}
   for name in pairs(a) do names[name] = true end
   for name in pairs(b) do names[name] = true end

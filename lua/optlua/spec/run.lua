@@ -6,6 +6,7 @@ local evaluation = require "optlua.spec.evaluation"
 local folder = require "optlua.spec.folder"
 local folders = require "optlua.checkpoint.folder"
 local keeper = require "optlua.spec.keeper"
+local loading = require "optlua.checkpoint.loading"
 local log = require "optlua.spec.log"
 local loop = require "optlua.spec.loop"
 local join_parts = require "optlua.spec.parts"
@@ -128,7 +129,7 @@ end
 --- Builds everything that a run needs.
 ---@param spec optlua.Spec
 ---@param cfg table the finished config
----@param opts? { overfit_batches?: integer, quiet?: boolean, limit?: integer } limit: of updates, whatever the config says
+---@param opts? { overfit_batches?: integer, quiet?: boolean, limit?: integer } limit: of updates that are made, whatever the config says
 ---@return optlua.State
 function run.build(spec, cfg, opts)
   opts = opts or {}
@@ -197,6 +198,12 @@ local function make_folder(state, out)
   end })
 end
 
+-- Begins with the weights of a file.
+local function begin_from(model, path, surgery)
+  if surgery then return loading.load_weights(path, model, surgery) end
+  model:load(path)
+end
+
 --- Trains.
 ---@param spec optlua.Spec
 ---@param cfg table
@@ -205,7 +212,7 @@ end
 ---@return table result
 function run.train(spec, cfg, config, opts)
   local state = run.build(spec, cfg, opts)
-  if opts.from then state.model:load(opts.from) end
+  if opts.from then begin_from(state.model, opts.from, opts.surgery) end
   state.config_text = config:text()
   local begun <close> = make_folder(state, opts.out) -- luacheck: ignore (closed last)
   state.log_file = log.new(nil)
@@ -218,6 +225,7 @@ function run.train(spec, cfg, config, opts)
   if opts.resume then
     keeper.resume(state, opts.resume, opts.policy, opts.surgery)
     log_file:resume(state.step + 1)
+    state.limit = state.limit and state.limit + state.step
   end
   local signalled <close> = keeper.watch_signals(not opts.quiet and state.out
     and "optlua: saving a checkpoint after this update; again to quit without it" or nil)
@@ -227,7 +235,7 @@ function run.train(spec, cfg, config, opts)
   evaluation.around(state, loop.save, state, "last.safetensors")
   log_file:close()
   state.log_failed = log_file.failed
-  if state.saved then
+  if state.saved and state.out then
     state:say("the run is in %s; --resume %s goes on with it", state.out, state.out)
   elseif state.out then
     state:say("the run is in %s", state.out)

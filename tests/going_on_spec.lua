@@ -1,0 +1,119 @@
+-- Runs of a spec that go on: what is said, what is refused, what stays.
+local process = require "process"
+
+local place
+before_each(function()
+  place = process.folder()
+  process.write(place .. "/script.lua", [[
+    local optlua = require "optlua"
+    local nn = optlua.nn
+    return optlua.spec {
+      name = "small",
+      config = { epochs = 2, batch_size = 4, optimizer = { class = "AdamW", lr = 0.01 }, lr_scheduler = { class = "cosine" } },
+      build_model = function() return nn.Sequential { nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3) } end,
+      build_data = function() return optlua.testing.points { n = 16 }, optlua.testing.points { n = 8, seed = 1 } end,
+      build_loss = function() return nn.CrossEntropyLoss() end,
+    }]])
+end)
+after_each(function() process.remove(place) end)
+
+local function run(words, script) return process.run(place, ("optlua %s.lua %s"):format(script or "script", words)) end
+
+local function good(words, script)
+  local result = run(words, script)
+  assert.equal(0, result.code, result.err)
+  return result.out
+end
+
+local function bad(words, script)
+  local result = run(words, script)
+  assert.not_equal(0, result.code)
+  return result
+end
+
+describe("a run that goes on", function()
+  it("with surgery takes nothing on trust: what is left without a weight is refused, unless the surgery says otherwise", function()
+    good "--out a"
+    process.write(place .. "/other.lua", [[
+      local nn = require("optlua").nn
+      return require("script"):extend { build_model = function()
+        local Net = nn.class "Net"
+        function Net:init() self.one, self.two = nn.Linear(4, 6), nn.Linear(6, 3) end
+        function Net:forward(x) return self.two(self.one(x):relu()) end
+        return Net()
+      end }]])
+    process.write(place .. "/none.lua", "return function() end")
+    local refused = bad("--resume a --out b --epochs=3 --surgery none.lua", "other")
+    assert.matches("does not fit; nothing was loaded\n  missing: [^\n]*one.weight", refused.err)
+    assert.matches("to go on all the same: .*saved.strict = false", refused.err)
+    process.write(place .. "/loose.lua", "return function(saved) saved.strict = false end")
+    assert.matches("resume: model: missing: [^\n]*one.weight", good("--resume a --out b --epochs=3 --surgery loose.lua", "other"))
+    process.write(place .. "/move.lua",
+      [[return function(saved) saved:rename(function(name) return (name:gsub("^0", "one"):gsub("^2", "two")) end) end]])
+    local function score(text) return text:match "validation loss ([%d.]+)" end
+    local from = good("--from a/last.safetensors --surgery move.lua --dry-run", "other")
+    assert.equal(score(good "--from a/last.safetensors --dry-run"), score(from))
+    assert.matches("missing: [^\n]*one.weight", bad("--from a/last.safetensors --surgery none.lua --dry-run", "other").err)
+    process.write(place .. "/slip.lua", [[return function(saved) saved:renme("0.weight", "one") end]])
+    refused = bad("--resume a --out c --surgery slip.lua", "other").err
+    assert.matches("slip.lua:1: ", refused)
+    assert.not_matches("traceback", refused)
+  end)
+
+  it("makes one update and one validation with --dry-run, and says when there is none left to make", function()
+    good "--out a"
+    local out = good "--resume a --epochs=3 --dry-run"
+    assert.matches("epoch  3  step 9  .*validation loss", out)
+    assert.not_matches("nil", out)
+    out = good "--resume a --dry-run"
+    assert.matches("nothing is left to do: 8 updates of 8 are made", out)
+    assert.not_matches("the run is in", out)
+    assert.matches("nothing is left to do", good "--resume a")
+  end)
+
+  it("says that another seed has no effect", function()
+    good "--out a"
+    assert.matches("resume: seed: 3, was saved as 0; the run goes on with the random numbers of its checkpoint\n",
+      good "--resume a --seed=3 --dry-run")
+  end)
+
+  it("refuses a policy for a key that there is not", function()
+    good "--out a"
+    local function refused(words) return bad("--resume a --resume-policy=" .. words).err end
+    assert.matches('unknown key "optimizer.lrr" %(did you mean "optimizer.lr"%?%); legal: optimizer.agc,', refused "optimizer.lrr=checkpoint")
+    assert.matches('unknown key "zzz"; legal: accumulate,', refused "checkpoint,zzz=config")
+    good "--resume a --dry-run --resume-policy=optimizer=checkpoint,groups.default.lr=config,patience=checkpoint,lr_scheduler.steps=config"
+  end)
+
+  it("says what differs, and what helps, where the checkpoint does not fit", function()
+    good "--out a"
+    local refused = bad "--resume a --optimizer=SGD --out b"
+    assert.matches('resume: optimizer.class: "SGD", was saved as "AdamW"\n', refused.out)
+    assert.matches("class.default: SGD expected, got AdamW.*to go on all the same: %-%-resume%-policy=checkpoint takes", refused.err)
+  end)
+
+  it("is by itself the one that wrote a checkpoint last", function()
+    good ""
+    good ""
+    process.run(place, [[sed -i 's/"date": "20/"date": "19/' runs/small-2/checkpoints/*/run.json]])
+    assert.matches("resume: runs/small/checkpoints/step%-00000008", good "--resume --dry-run")
+    assert.matches("there is no checkpoint; beside %-%-out it goes on in that folder", bad("--resume --out new").err)
+  end)
+
+  it("gives each record the epoch of its update", function()
+    good "--out a"
+    local log = process.read(place .. "/a/log.jsonl")
+    assert.matches('"epoch":1,"event":"checkpoint",[^\n]*"step":4}', log)
+    assert.not_matches('"epoch":3', log)
+  end)
+end)
+
+describe("--eval", function()
+  it("takes the best weights of a run, and those of a checkpoint", function()
+    good "--out a"
+    local wanted = good "--eval a/best.safetensors"
+    assert.equal(wanted, good "--eval a")
+    assert.equal(good "--eval a/last.safetensors", good "--eval a/checkpoints/step-00000008")
+    assert.matches("%-%-eval: %.: there is no best.safetensors; a file of weights, a run", bad("--eval .").err)
+  end)
+end)
