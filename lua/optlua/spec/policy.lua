@@ -99,8 +99,8 @@ end
 
 -- What a config can be given: keys, arguments of what is chosen, and of groups; add(name) notes a name.
 local function add_settable(config, add)
-  local function add_all(prefix, legal)
-    for name in pairs(legal or {}) do add(("%s.%s"):format(prefix, name)) end
+  local function add_all(prefix, arguments)
+    for name in pairs(arguments or {}) do add(("%s.%s"):format(prefix, name)) end
   end
   local function add_sections(values, path)
     for key, value in pairs(values) do
