@@ -347,7 +347,7 @@ describe("signals", function()
     return process.run(folder, ([[
       rm -f ready again pipe
       mkfifo pipe
-      optlua script.lua & pid=$!
+      env --default-signal=INT optlua script.lua & pid=$!
       await() { while [ ! -e "$1" ]; do kill -0 $pid || exit 98; sleep 0.02; done; }
       await ready
       %s

@@ -374,7 +374,7 @@ describe("the REPL", function()
     it("is cancelled by SIGINT too", function()
       local result = process.run(folder, [[
         mkfifo input
-        optlua -i < input > output & pid=$!
+        env --default-signal=INT optlua -i < input > output & pid=$!
         exec 3> input
         echo 'if x' >&3
         while ! grep -q '>> ' output; do kill -0 $pid || exit 98; sleep 0.02; done

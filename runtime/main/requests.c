@@ -50,17 +50,18 @@ static void keep_notice(const char *text) {
 }
 
 /* catch([notice]): from here on the signals are noted; one that asks to end is answered with the
- * notice on stderr. A SIGHUP that is ignored (nohup) stays so. */
+ * notice on stderr, and ends the runs within that run too. What is ignored (nohup, "&") stays so.
+ */
 static int catch_signals(lua_State *L) {
   const char *text = luaL_optstring(L, 1, NULL);
-  stop_signal = 0;
   if (depth++ > 0) return 0;
+  stop_signal = 0;
   keep_notice(text);
   for (int i = 0; i < SIGNALS; i++) {
     struct sigaction action = { .sa_handler = handler[i], .sa_flags = SA_RESTART };
     if (handler[i] == on_stop) action.sa_flags |= (int)SA_RESETHAND;
     sigaction(caught[i], NULL, &before[i]);
-    if (caught[i] != SIGHUP || before[i].sa_handler == SIG_DFL) sigaction(caught[i], &action, NULL);
+    if (before[i].sa_handler != SIG_IGN) sigaction(caught[i], &action, NULL);
   }
   return 0;
 }

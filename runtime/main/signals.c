@@ -11,8 +11,8 @@
 
 #define EVERYTHING (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
 
-static lua_State *running; /* where errors are raised; NULL while no Lua code runs */
-static bool interrupted, pipe_closed;
+static lua_State *volatile running; /* where errors are raised; NULL while no Lua code runs */
+static volatile sig_atomic_t interrupted, pipe_closed;
 
 static void on_alarm(int signal_number) { (void)signal_number; }
 
@@ -40,7 +40,7 @@ static void raise_closed_pipe(lua_State *L, lua_Debug *where) {
 
 static void on_interrupt(int signal_number) {
   signal(signal_number, SIG_DFL);
-  lua_sethook(running, raise_interrupted, EVERYTHING, 1);
+  if (running != NULL) lua_sethook(running, raise_interrupted, EVERYTHING, 1);
   set_alarms(true);
 }
 
@@ -54,11 +54,13 @@ static void on_closed_pipe(int signal_number) {
   if (running != NULL) lua_sethook(running, raise_closed_pipe, EVERYTHING, 1);
 }
 
+/* A SIGINT that is ignored (of a shell's "&") stays so. */
 static ol_interrupts handle_interrupts(lua_State *L, void (*handler)(int)) {
   ol_interrupts before = { .state = running };
   struct sigaction action = { .sa_handler = handler };
   running = L;
-  sigaction(SIGINT, &action, &before.action);
+  sigaction(SIGINT, NULL, &before.action);
+  if (before.action.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
   return before;
 }
 
