@@ -2,6 +2,8 @@
 #include "io/disk.h"
 
 #include <lauxlib.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "bind/error.h"
@@ -45,6 +47,14 @@ static int exchange(lua_State *L) {
   ol_error error;
   ol_check(L, ol_disk_exchange(&error, ol_check_path(L, 1), ol_check_path(L, 2)), &error);
   return 0;
+}
+
+/* real_path(path): where it leads, from the root and without links; nil where nothing is there. */
+static int real_path(lua_State *L) {
+  char found[PATH_MAX];
+  if (!realpath(ol_check_path(L, 1), found)) return 0;
+  lua_pushstring(L, found);
+  return 1;
 }
 
 /* checksum(path): the CRC-32 of a file, and its size. */
@@ -104,6 +114,7 @@ const ol_natives ol_disk_natives = {
                                OL_HIDDEN("write_file", write_file),
                                OL_HIDDEN("sync", sync_path),
                                OL_HIDDEN("exchange", exchange),
+                               OL_HIDDEN("real_path", real_path),
                                OL_HIDDEN("checksum", checksum),
                                OL_HIDDEN("lock", lock_file),
                                OL_HIDDEN("lock_folder", lock_folder),

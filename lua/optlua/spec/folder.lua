@@ -8,6 +8,11 @@ local folders = require "optlua.checkpoint.folder"
 
 local folder = {}
 
+--- A path without slashes at its end.
+---@param path string
+---@return string
+function folder.clean(path) return (path:gsub("(.)/+$", "%1")) end
+
 --- Makes a folder and those above it.
 ---@param path string
 ---@return boolean made whether the last is new

@@ -273,10 +273,12 @@ function Spec:new_config()
   return config
 end
 
---- Trains: with other values of the config; nothing is written unless `out` names a folder.
+--- Trains: with other values of the config; nothing is written unless `out` names a folder. Ctrl-C, or SIGTERM, ends the run after
+--- an update, and not the script: a loop over runs ends itself where the result has a `signal`, the number. `stopped` says why a run
+--- ended before its time.
 ---@param overrides? table values of the config
 ---@param opts? { out?: string, quiet?: boolean } quiet: default true
----@return { steps: integer, loss: number, validation: table<string, number>, best: table?, model: nn.Module, state: optlua.State }
+---@return { steps: integer, loss: number, validation: table<string, number>, best: table?, model: nn.Module, state: optlua.State, stopped: string?, signal: integer? }
 function Spec:run(overrides, opts)
   local run = require "optlua.spec.run"
   opts = options.check("spec:run", opts, { out = { required = false, type = "string" }, quiet = true })

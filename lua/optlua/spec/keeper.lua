@@ -7,6 +7,7 @@ local hyper = require "optlua.optim.hyper"
 local loading = require "optlua.checkpoint.loading"
 local log = require "optlua.spec.log"
 local options = require "optlua.options"
+local clean = require("optlua.spec.folder").clean
 local policies = require "optlua.spec.policy"
 
 local keeper = {}
@@ -122,14 +123,24 @@ function keeper.joined_schedulers(list)
   return joined
 end
 
---- Calls a function that writes below a path. What the file system refuses, whose message names the path, is returned; other
---- errors are raised.
+-- Whether a message is that of the file system: it begins with the path of a folder or of what is in it, as that is spelt or as
+-- it is from the root.
+local function is_of_files(problem, path)
+  for _, text in ipairs { problem, (problem:gsub("^[^\n]-:%d+: ", "", 1)) } do -- with its position in Lua, or without
+    for _, place in ipairs { path, host.real_path(path) } do
+      if text:sub(1, #place) == place and text:find("^[/:]", #place + 1) then return true end
+    end
+  end
+  return false
+end
+
+--- Calls a function that writes into a folder. What the file system refuses is returned; other errors are raised.
 ---@param path string
 ---@return boolean ok
 ---@return string? problem
 function keeper.try(path, fn, ...)
   local ok, problem = pcall(fn, ...)
-  if ok or tostring(problem):find(path, 1, true) then return ok, problem end
+  if ok or is_of_files(tostring(problem), path) then return ok, problem end
   error(problem, 0)
 end
 
@@ -178,9 +189,9 @@ end
 ---@return string? found
 ---@return string? problem
 function keeper.find(path)
+  path = clean(path)
   if checkpoint.read(path) and not folder.exists(path .. "/checkpoints") then return path end
-  local place = path:find "/checkpoints/*$" and path or path .. "/checkpoints"
-  local found, damaged = checkpoint.latest((place:gsub("/+$", "")))
+  local found, damaged = checkpoint.latest(path:find "/checkpoints$" and path or path .. "/checkpoints")
   for _, one in ipairs(damaged) do io.stderr:write(("optlua: %s is damaged, and is passed over\n"):format(one)) end
   if found then return found end
   if path:find "%.safetensors$" then return nil, path .. ": these are weights alone, with which --from begins; a checkpoint is a folder" end
@@ -283,17 +294,22 @@ function keeper.resume(state, path, policy, surgery)
   print(("resume: %s, step %d, epoch %d"):format(path, state.step, state.epoch))
 end
 
---- Before a run goes on in its folder from a checkpoint: what was written behind it goes, checkpoints and records of the log.
----@param state optlua.State
+-- The place of a checkpoint in a list, however it is spelt; nil of one that is elsewhere.
+local function place_in(list, path)
+  local wanted = host.real_path(path)
+  for k, one in ipairs(list) do
+    if host.real_path(one) == wanted then return k end
+  end
+end
+
+--- When a run has gone on in its folder from a checkpoint: what was written behind it goes, checkpoints and records of the log.
+---@param state optlua.State that has gone on
 ---@param path string of the checkpoint
 function keeper.drop_later(state, path)
-  if path:match "^(.*)/checkpoints/[^/]+$" ~= state.out then return end
-  local saved = checkpoint.read(path)
-  for _, other in ipairs(checkpoint.list(place_of(state))) do
-    if other > path then folder.remove(other) end
-  end
-  local step = saved and saved.extra and saved.extra.step
-  if step then log.drop_later(state.out, step) end
+  local list = checkpoint.list(place_of(state))
+  local own = place_in(list, path)
+  for k = #list, (own or #list) + 1, -1 do folder.remove(list[k]) end -- from the last back: killed meanwhile, this leaves no gap
+  log.drop_later(state.out, own and state.step or math.huge, function(file, problem) state.log_file:fail(file, problem) end)
 end
 
 --- Locks the folder of a run for this process.

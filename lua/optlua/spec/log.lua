@@ -155,17 +155,23 @@ function Log:take_over(other)
   for path in pairs(other.said) do self.said[path] = true end
 end
 
---- Takes the records behind a step out of the log of a folder: those of a run that went on from there before.
+--- Takes the records behind a step out of the log of a folder, those of a run that went on from there before, and the beginning
+--- of a line that a killed one has left, to which the next would be glued.
 ---@param folder string
----@param step integer
-local function drop_later(folder, step)
+---@param step number
+---@param complain fun(path: string, problem: string) told what cannot be written
+local function drop_later(folder, step, complain)
   for name, pattern in pairs { ["log.jsonl"] = '"step":(%d+)', ["log.csv"] = "^(%d+)," } do
-    local path, kept, dropped = folder .. "/" .. name, {}, false
-    for line in (files.read(path) or ""):gmatch "[^\n]*\n" do
+    local path, kept = folder .. "/" .. name, {}
+    local text = files.read(path) or ""
+    for line in text:gmatch "[^\n]*\n" do
       local at = tonumber((line:match(pattern)))
-      if at and at > step then dropped = true else kept[#kept + 1] = line end
+      if not at or at <= step then kept[#kept + 1] = line end
     end
-    if dropped then host.write_file(path, table.concat(kept)) end
+    local rest = table.concat(kept)
+    local written, problem = true, nil
+    if rest ~= text then written, problem = files.write(path, rest) end
+    if not written then complain(path, problem) end
   end
 end
 

@@ -376,10 +376,13 @@ local function run_epoch(state)
     if ended then return true end -- what is saved now would belong to two epochs
     if state.step > before then save_or_stop(state) end
   end
-  if state.loader.position < #state.loader then return false end
+  if state.signal or state.loader.position < #state.loader then return false end -- a signal waits for no validation
   next_batch() -- the limit came with the last batch: the loader goes over to the next epoch
   return true
 end
+
+-- Whether the last batch of an epoch has been taken and its end is due: a run that was asked to end there goes on with it.
+local function has_ended(state) return state.loader.position >= #state.loader end
 
 -- What follows the last batch of an epoch.
 local function finish_epoch(state)
@@ -393,14 +396,14 @@ end
 --- Trains until a limit is reached.
 ---@param state optlua.State
 function loop.run(state)
-  if state.resumed_at and is_over(state) then
+  if state.resumed_at and is_over(state) and not has_ended(state) then
     state:say("nothing is left to do: %d updates of %d are made; more epochs or steps go on", state.step, state.training_steps)
   end
   state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
   rollback.keep(state)
   state.spec:callback("on_start", state)
   write_notes(state, "start")
-  while not is_over(state) do
+  while has_ended(state) or not is_over(state) do
     local ended = run_epoch(state)
     if state.signal then break end
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end

@@ -166,13 +166,16 @@ local function result_of(state)
     state = state, stopped = state.stopped, signal = state.signal }
 end
 
--- Makes a folder that of this run: a lock, to be closed. What cannot be written there is said, and the run goes on. A run that
--- is there already is not written over.
-local function take_folder(state, config, resume)
-  local function complain(path, problem) state.log_file:fail(path, problem) end
+-- What cannot be written is said, and the run goes on.
+local function complain_to(state)
+  return function(path, problem) state.log_file:fail(path, problem) end
+end
+
+-- Makes a folder that of this run: a lock, to be closed. A run that is there already is not written over.
+local function take_folder(state, resume)
   local locked, lock = pcall(keeper.lock, state.out)
   if not locked then
-    complain(state.out .. "/lock", lock)
+    complain_to(state)(state.out .. "/lock", lock)
   elseif not lock then
     blame(("%s: another run is in this folder"):format(state.out))
   end
@@ -180,21 +183,23 @@ local function take_folder(state, config, resume)
     blame(("%s holds a run already; --resume goes on with it, another --out begins a new one"):format(state.out))
   end
   keeper.sweep(state.out)
-  folder.fill(state.out, state.spec, config, complain)
   return locked and lock or nil
 end
 
--- Makes the folder of a run, which `out` names or gives: a run that fails before its first update takes a new one away again,
--- when this is closed.
+-- Makes the folder of a run, which `out` names or gives; whether it is new.
 local function make_folder(state, out)
   if type(out) == "function" then
     state.out = out()
-  else
-    state.out = out
-    if not out or not folder.make(out) then return nil end
+    return true
   end
+  state.out = out and folder.clean(out)
+  return out ~= nil and folder.make(state.out)
+end
+
+-- A run that fails before its first update takes a new folder away again, when this is closed.
+local function remover(state)
   return setmetatable({}, { __close = function(_, problem)
-    if problem ~= nil and state.step == (state.resumed_at or 0) then folders.remove(state.out) end
+    if problem ~= nil and not state.updated_in then folders.remove(state.out) end
   end })
 end
 
@@ -202,6 +207,16 @@ end
 local function begin_from(model, path, surgery)
   if surgery then return loading.load_weights(path, model, surgery) end
   model:load(path)
+end
+
+-- Goes on from a checkpoint, where there is one to go on from; the folder changes when all of it has been loaded.
+local function begin(state, config, opts)
+  if opts.resume then
+    keeper.resume(state, opts.resume, opts.policy, opts.surgery)
+    state.limit = state.limit and state.limit + state.step
+    if state.out then keeper.drop_later(state, opts.resume) end
+  end
+  if state.out then folder.fill(state.out, state.spec, config, complain_to(state)) end
 end
 
 --- Trains.
@@ -214,19 +229,16 @@ function run.train(spec, cfg, config, opts)
   local state = run.build(spec, cfg, opts)
   if opts.from then begin_from(state.model, opts.from, opts.surgery) end
   state.config_text = config:text()
-  local begun <close> = make_folder(state, opts.out) -- luacheck: ignore (closed last)
+  local is_new = make_folder(state, opts.out)
   state.log_file = log.new(nil)
-  local lock <close> = state.out and take_folder(state, config, opts.resume) or nil -- luacheck: ignore (held until the end)
-  if opts.resume then keeper.drop_later(state, opts.resume) end
+  local lock <close> = state.out and take_folder(state, opts.resume) or nil -- luacheck: ignore (held until the end)
+  local begun <close> = is_new and remover(state) or nil -- luacheck: ignore (while the lock is held)
+  begin(state, config, opts)
   local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })
   log_file:take_over(state.log_file)
   state.log_file = log_file
+  if opts.resume then log_file:resume(state.step + 1) end
   if opts.prepare then opts.prepare(state) end
-  if opts.resume then
-    keeper.resume(state, opts.resume, opts.policy, opts.surgery)
-    log_file:resume(state.step + 1)
-    state.limit = state.limit and state.limit + state.step
-  end
   local signalled <close> = keeper.watch_signals(not opts.quiet and state.out
     and "optlua: saving a checkpoint after this update; again to quit without it" or nil)
   state.signalled = signalled

@@ -16,7 +16,7 @@ local blame = require "optlua.blame"
 ---@field validation data.Dataset? the validation set
 ---@field step integer updates made
 ---@field epoch integer from 1
----@field updated_in integer? the epoch of the last update
+---@field updated_in integer? the epoch of the last update, also of one that was gone back from; nil before the first
 ---@field training_steps integer updates that the run will have
 ---@field loss number? of the last update
 ---@field of_epoch { sum: number, count: number } losses of this epoch so far, by items; their mean is printed
