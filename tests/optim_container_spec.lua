@@ -228,6 +228,7 @@ describe("parts", function()
 
   it("are modules", function()
     fails("part 2 of the model", optim.container, { nn.Linear(1, 1), 1 }, "SGD")
+    fails("part 2 of the model is nil", optim.container, { nn.Linear(1, 1), nil, nn.Linear(1, 1) }, "SGD")
     fails("a module, a list of modules", optim.container, 1, "SGD")
     fails("a module, a list of modules", optim.container, {}, "SGD")
     fails('unknown optimizer "Sgd"', optim.container, nn.Linear(1, 1), "Sgd")

@@ -662,6 +662,13 @@ describe("a field of an optimizer", function()
       fails("betas is no field .*" .. where .. ".betas", function() optimizer.betas = { 0, 0 } end)
       fails("param_groups is no field .*groups.NAME.lr", function() return optimizer.param_groups end)
       fails("has no field learning_rate; .*groups.NAME.lr", function() optimizer.learning_rate = 1 end)
+      fails("'ema' is an option, which is given when the container is made: optim.container%(model, …, { ema = … }%)", function()
+        optimizer.ema = 0.9
+      end)
+      fails("'clip_value' is an option", function() return optimizer.clip_value end)
+      fails("clip_value can be set where it was given when the optimizer was made", function()
+        optimizer.groups[group].clip_value = 1
+      end)
       assert.is_nil(optimizer.save)
     end
     fails("lr is no field", function() mine.lr = 1 end)
@@ -690,7 +697,42 @@ optlua.optim.SGD(optlua.nn.Linear(1, 1))
   end)
 end)
 
+describe("steps without any gradient", function()
+  -- What a script says on stderr.
+  local function said(script)
+    local folder = process.folder()
+    process.write(folder .. "/a.lua", "local optlua = require 'optlua' local nn, optim = optlua.nn, optlua.optim\n"
+      .. "local model, x = nn.Linear(2, 2), optlua.ones(1, 2)\n" .. script)
+    local told = process.run(folder, "optlua a.lua")
+    process.remove(folder)
+    assert.equal(0, told.code, told.err)
+    return told.err
+  end
+
+  it("are said once, where there are two in a row, and not where parameters are frozen", function()
+    local pattern = "^optlua: %S+: step: none of its parameters has a gradient, so nothing is updated; [^\n]*\n$"
+    local steps = "for _ = 1, 3 do optimizer:step() optimizer:zero_grad() end"
+    assert.matches(pattern, said("local optimizer = optim.AdamW(model) model:to 'float64' model(x:to 'float64'):sum():backward() " .. steps))
+    assert.matches(pattern, said("local optimizer = optim.container(model, 'SGD', { in_backward = true }) " .. steps))
+    for _, class in ipairs { "SAM(SGD)", "LBFGS", "SGD" } do
+      assert.matches(pattern, said(("local optimizer = optim.container(model, %q) for _ = 1, 3 do "):format(class)
+        .. "optimizer:step(function() return model(x):sum() end) end"))
+    end
+    assert.equal("", said("model:requires_grad_(false) local optimizer = optim.SGD(model) " .. steps))
+    local some = "model.bias.grad = optlua.ones(2) optimizer:step() optimizer:zero_grad() optimizer:step() "
+    assert.equal("", said("local optimizer = optim.SGD(model) " .. some .. some))
+  end)
+end)
+
 describe("add_group", function()
+  it("is a list without holes, as groups and parameters are", function()
+    fails("item 2 of the groups is nil", optim.SGD, { { params = { param { 1 } } }, nil, { params = { param { 1 } } } })
+    fails("item 1 of the parameters is nil", optim.SGD, { nil, param { 1 } })
+    fails("item 2 of the groups is nil", optim.container, nn.Linear(1, 1),
+      { { match = "*", class = "SGD" }, nil, { match = "*", class = "SGD" } })
+    fails("match: glob 2 is nil", optim.container, nn.Linear(1, 1), { { match = { "bias", nil, "*" }, class = "SGD" } })
+  end)
+
   it("adds parameters with hyperparameters of their own", function()
     local optimizer = optim.SGD({ param({ 1 }, { 1 }) }, { lr = 0.5 })
     optimizer:step()

@@ -333,7 +333,8 @@ describe("a step of one's own", function()
   end)
 
   it("cannot stand with options that change gradients on the way, and says why", function()
-    for key, value in pairs { max_norm = 1, grad_scale = 2, clip_value = 1, agc = 0.1, max_group_norm = 1, in_backward = true } do
+    for key, value in pairs { max_norm = 1, grad_scale = 2, clip_value = 1, agc = 0.1, max_group_norm = 1, in_backward = true,
+      state_dtype = "bfloat16", state_rounding = "nearest" } do
       fails(key .. ".*Momentum.* step", optim.container, nn.Linear(2, 2), Declared, { [key] = value })
       fails(key .. ".*Momentum.* step", optim.container, nn.Linear(2, 2), { { match = "*", class = Declared } }, { [key] = value })
     end

@@ -127,6 +127,19 @@ local function is_list(value)
   return count == largest
 end
 
+--- The first place of a list that is empty though a later one is not, as where a name is misspelt; nil where there is none.
+---@param list table
+---@return integer?
+function options.hole(list)
+  local last = 0
+  for key in next, list do
+    if math.type(key) == "integer" then last = math.max(last, key) end
+  end
+  for i = 1, last do
+    if rawget(list, i) == nil then return i end
+  end
+end
+
 local predicates = {
   any = function() return true end,
   integer = function(value) return type(value) == "number" and math.tointeger(value) ~= nil end,

@@ -18,10 +18,12 @@ local function fill(self, items)
     blame(("%s: a list of modules expected, as in nn.%s { a, b }"):format(self:type(), self:type()))
   end
   for key in pairs(items) do
-    if math.type(key) ~= "integer" or key < 1 or key > #items then
+    if math.type(key) ~= "integer" or key < 1 then
       blame(("%s: a list of modules expected, got the key %s"):format(self:type(), tostring(key)))
     end
   end
+  local hole = options.hole(items)
+  if hole then blame(("%s: item %d is nil; a module was expected"):format(self:type(), hole)) end
   for _, item in ipairs(items) do append(self, item) end
 end
 

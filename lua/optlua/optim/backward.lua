@@ -137,7 +137,7 @@ function backward.step(self, closure)
     group.begun = false
   end
   self._open = false
-  if any then transaction.note(self) end
+  if any then transaction.note(self) else transaction.note_idle(self) end
 end
 
 return backward

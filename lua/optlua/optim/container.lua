@@ -185,13 +185,13 @@ local function check_states(self, plans, problems)
   table.move(wrong, 1, #wrong, #problems + 1, problems)
 end
 
--- A step of its own takes gradients as they are.
+-- A step of its own takes gradients and states as they are.
 local function check_step(self, class, problems)
   if not class.step then return end
-  local why = ("%s has a step of its own, which takes gradients as they are"):format(class.name)
+  local why = ("%s has a step of its own, which takes gradients and states as they are"):format(class.name)
   for _, name in ipairs { "max_norm", "grad_scale" } do problems[#problems + 1] = self._whole:refuse(name, why) end
   for _, name in ipairs(options.names(self._of_groups)) do
-    if clipping.schema[name] then problems[#problems + 1] = ("%s: %s"):format(name, why) end
+    if clipping.schema[name] or storage.settings[name] then problems[#problems + 1] = ("%s: %s"):format(name, why) end
   end
 end
 
@@ -237,6 +237,8 @@ local function check_list(groups)
         .. "{ { match = \"*\", class = … }, … }"):format(tostring(key)))
     end
   end
+  local hole = options.hole(groups)
+  if hole then blame(("optim.container: item %d of the groups is nil"):format(hole)) end
 end
 
 -- The class and the hyperparameters that groups take where they leave them out.

@@ -346,7 +346,9 @@ end
 ---@param value any
 function Group:assign(name, value)
   local option = self.class.hyper[name]
-  if not option then
+  if not option and Group.settings[name] then
+    blame(("%s: %s can be set where it was given when the optimizer was made"):format(self.title, name))
+  elseif not option then
     blame(("%s: %s"):format(self.title, options.unknown("hyperparameter", name, self.class.hyper_names)))
   end
   local checked, problem = hyper.value(name, value, option)

@@ -119,6 +119,8 @@ local function compile_globs(globs)
     end
     if type(glob) ~= "string" then return nil, ("match: glob %d: a word expected, got %s"):format(key, type(glob)) end
   end
+  local hole = options.hole(globs)
+  if hole then return nil, ("match: glob %d is nil"):format(hole) end
   return compile_glob(table.concat(globs, "|"))
 end
 

@@ -275,6 +275,10 @@ function Optimizer._refuse_field(self, name)
     blame(("%s: %s is no field of the optimizer; the values are those of its groups: optimizer.groups.%s.%s"):format(self._name,
       name, group and group.name or "NAME", key))
   end
+  if require("optlua.optim.container").settings[name] then
+    blame(("%s: '%s' is an option, which is given when the container is made: optim.container(model, …, { %s = … })"):format(
+      self._name, name, name))
+  end
 end
 
 local own = { class = true, groups = true, optimizers = true, model_parts = true }
@@ -318,7 +322,7 @@ Optimizer.__index = Optimizer._reader(Optimizer)
 --- it returns: it computes the gradients anew. Classes that need a closure (LBFGS) call it themselves, several times;
 --- what the first call returned is returned, and running statistics of batch norms are those of the first. A step is a transaction: an error leaves everything as it
 --- was, but for one in the `after` of a class: the update has been made then. A step without any gradient does
---- nothing and is not counted.
+--- nothing and is not counted; of two in a row stderr is told, once.
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)

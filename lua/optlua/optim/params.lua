@@ -4,6 +4,7 @@
 -- tensor } pairs. Tensors without a name are called param1, param2, … in their order. A table without
 -- an order is refused: the same script would name and update parameters in another order each time.
 local core = require("optlua.core").hidden.optim
+local options = require "optlua.options"
 local optlua = require "optlua"
 
 local params = {}
@@ -46,7 +47,8 @@ local function from_item(item, i, number)
 end
 
 local function from_list(given, first)
-  local list, count = {}, 0
+  local list, count, hole = {}, 0, options.hole(given)
+  if hole then return nil, ("item %d of the parameters is nil"):format(hole) end
   for _ in pairs(given) do count = count + 1 end
   if count ~= #given then
     return nil, "a table with keys has no order; hand over a list, of tensors or of { name, tensor }"

@@ -1,4 +1,5 @@
 --- parts: the parts of a model, and all their parameters by full name.
+local options = require "optlua.options"
 local params = require "optlua.optim.params"
 
 local parts = {}
@@ -20,6 +21,8 @@ function parts.read(given)
   if type(given) ~= "table" or #given == 0 then
     return nil, "a module, a list of modules, or a list of { name, module } expected"
   end
+  local hole = options.hole(given)
+  if hole then return nil, ("part %d of the model is nil"):format(hole) end
   local list = {}
   for i, item in ipairs(given) do
     local part, problem = read_part(item, i)

@@ -60,8 +60,10 @@ end
 ---@return table[] list
 ---@return string[] problems
 function planning.all(class, given, defaults)
-  local list, problems, first = {}, {}, 1
-  for i, one in ipairs(read_groups(given)) do
+  local list, problems, first, groups = {}, {}, 1, read_groups(given)
+  local hole = options.hole(groups)
+  if hole then return list, { ("item %d of the groups is nil"):format(hole) } end
+  for i, one in ipairs(groups) do
     if not planning.is_group(one) then return list, { ("item %d is no group { params = … }, but the first is"):format(i) } end
     local plan, wrong = planning.group(class, one, defaults, "group" .. i, first)
     list[#list + 1] = plan

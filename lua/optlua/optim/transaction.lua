@@ -70,10 +70,34 @@ local function note(self, norm)
     if groups[i].sleeps then groups[i]:wake() end
   end
   self._norm = norm
+  if self._idle == "once" then self._idle = nil end
+end
+
+-- Whether a parameter could be updated.
+local function has_awake(groups)
+  for _, group in ipairs(groups) do
+    for _, tensor in ipairs(group.params) do
+      if tensor.requires_grad then return true end
+    end
+  end
+  return false
+end
+
+--- Notes that a step has found no gradient at all. Once may be meant; where the next one finds none either, it is said on stderr.
+---@param self table
+local function note_idle(self)
+  if self._idle == "said" or #self._members > 0 or not has_awake(self._groups) then return end
+  if self._idle == nil then
+    self._idle = "once"
+    return
+  end
+  self._idle = "said"
+  io.stderr:write(("optlua: %s: step: none of its parameters has a gradient, so nothing is updated; was backward called, and are "
+    .. "they those of the model? After model:to(…) they are others, and an optimizer is made anew\n"):format(self._name))
 end
 
 local function take(self)
-  if not trace(self) then return end
+  if not trace(self) then return note_idle(self) end
   local norm, problem = prepare(self)
   local groups = self._groups
   if problem then
@@ -107,4 +131,4 @@ local function run(self, name) transact(run_form, self, name) end
 ---@param self { _groups: optlua.optim.Group[], _clock: { updates: integer }, _clip: table }
 local function step(self) transact(take, self) end
 
-return { stage = stage, step = step, run = run, trace = trace, note = note }
+return { stage = stage, step = step, run = run, trace = trace, note = note, note_idle = note_idle }
