@@ -56,7 +56,7 @@ local apart = { set_num_threads = true, fail_allocations = true, poison_memory =
 -- These write files or folders, or hold them: they get names in a scratch folder, so that nothing else is touched.
 local on_files = {
   npy_save = true, npy_load = true, png_write = true, safetensors_write = true, make_folder = true, write_file = true,
-  exchange = true, lock = true, lock_folder = true, events_create = true, sync = true, folder_list = true, checksum = true,
+  exchange = true, resolve = true, lock = true, lock_folder = true, events_create = true, sync = true, folder_list = true, checksum = true,
 }
 
 local scratch = os.tmpname()

@@ -12,6 +12,15 @@
 #include "bind/scratch.h"
 #include "io/file.h"
 
+/* resolve(path): where a link points to, or the path itself. */
+static int resolve(lua_State *L) {
+  ol_error error;
+  char found[PATH_MAX];
+  ol_check(L, ol_disk_resolve(&error, ol_check_path(L, 1), found), &error);
+  lua_pushstring(L, found);
+  return 1;
+}
+
 /* make_folder(path): makes it; whether it is new. The folder above must be there. */
 static int make_folder(lua_State *L) {
   ol_error error;
@@ -110,7 +119,8 @@ static int lock_folder(lua_State *L) {
 
 const ol_natives ol_disk_natives = {
   .name = "disk",
-  .list = (const ol_native[]){ OL_HIDDEN("make_folder", make_folder),
+  .list = (const ol_native[]){ OL_HIDDEN("resolve", resolve),
+                               OL_HIDDEN("make_folder", make_folder),
                                OL_HIDDEN("write_file", write_file),
                                OL_HIDDEN("sync", sync_path),
                                OL_HIDDEN("exchange", exchange),

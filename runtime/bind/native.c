@@ -26,6 +26,7 @@
   X(tokens)                                                                                        \
   X(error)                                                                                         \
   X(porting)                                                                                       \
+  X(uninterrupted)                                                                                 \
   X(host)
 
 #define DECLARE(name) extern const ol_natives ol_##name##_natives;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,6 +17,20 @@
 
 static ol_status fail(ol_error *error, const char *path) {
   return ol_fail(error, OL_FILE, "%s: %s", path, strerror(errno));
+}
+
+static bool is_link(const char *path) {
+  struct stat found;
+  return lstat(path, &found) == 0 && S_ISLNK(found.st_mode);
+}
+
+ol_status ol_disk_resolve(ol_error *error, const char *path, char out[PATH_MAX]) {
+  bool fits = strlen(path) < PATH_MAX, follow = fits && is_link(path);
+  if (!fits) errno = ENAMETOOLONG;
+  if (!fits || (follow && !realpath(path, out)))
+    return ol_fail(error, OL_FILE, "%s: cannot be written: %s", path, strerror(errno));
+  if (!follow) strcpy(out, path);
+  return OL_OK;
 }
 
 ol_status ol_disk_make_folder(ol_error *error, const char *path, bool *made) {
@@ -39,8 +54,10 @@ ol_status ol_disk_sync(ol_error *error, const char *path) {
 }
 
 ol_status ol_disk_exchange(ol_error *error, const char *a, const char *b) {
-  if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) != 0) return fail(error, b);
-  return OL_OK;
+  if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0) return OL_OK;
+  if (errno != EINVAL) return fail(error, b);
+  return ol_fail(error, OL_FILE,
+                 "%s: this file system cannot replace a folder at once; save under a new name", b);
 }
 
 /* ---- checksums ---- */
@@ -92,8 +109,7 @@ static ol_status sum_file(ol_error *error, const char *path, pieces *all, uint32
     sum = crc32_combine(sum, all->crc[i], rest < PIECE ? rest : PIECE);
   }
   ol_free(sums);
-  errno = all->reason;
-  if (errno) return fail(error, path);
+  if (all->reason) return ol_fail(error, OL_FILE, "%s: %s", path, strerror(all->reason));
   *crc = (uint32_t)sum;
   return OL_OK;
 }
@@ -135,7 +151,7 @@ ol_status ol_disk_lock(ol_error *error, const char *path, int *file) {
 
 ol_status ol_disk_lock_folder(ol_error *error, const char *path, int *file, bool *gone) {
   struct stat locked, named;
-  int opened = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int opened = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   bool missing = opened < 0 && errno == ENOENT;
   if (opened < 0 && !missing) return fail(error, path);
   if (!missing) OL_TRY(lock_open(error, path, &opened));

@@ -15,20 +15,6 @@ static ol_status fail(ol_error *error, const ol_file *file, const char *what) {
   return ol_fail(error, OL_FILE, "%s: %s: %s", file->path, what, strerror(errno));
 }
 
-static bool is_link(const char *path) {
-  struct stat found;
-  bool link = lstat(path, &found) == 0 && S_ISLNK(found.st_mode);
-  errno = ENOENT;
-  return link;
-}
-
-/* A file that is a link is replaced where it points to; one that points to nothing stays. */
-static bool resolve(const char *path, ol_file *file) {
-  if (realpath(path, file->path)) return true;
-  if (errno != ENOENT || is_link(path)) return false;
-  return snprintf(file->path, sizeof file->path, "%s", path) < (int)sizeof file->path;
-}
-
 /* Opens a file of a name that nobody has, with the permissions of any new file. */
 static int open_temporary(ol_file *file) {
   for (unsigned attempt = 0; attempt < 1000; attempt++) {
@@ -46,8 +32,7 @@ static int open_temporary(ol_file *file) {
 
 ol_status ol_file_begin(ol_error *error, const char *path, ol_file *file) {
   struct stat old;
-  if (!resolve(path, file))
-    return ol_fail(error, OL_FILE, "%s: cannot be written: %s", path, strerror(errno));
+  OL_TRY(ol_disk_resolve(error, path, file->path));
   bool exists = stat(file->path, &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) /* a folder; a device would be lost */
     return ol_fail(error, OL_FILE, "%s: cannot be written: it is no regular file", file->path);

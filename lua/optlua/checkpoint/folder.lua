@@ -9,30 +9,41 @@ local folder = {}
 
 local SUFFIX = ".writing"
 
+-- What os.remove says of a folder that is not empty, and never of a link: EEXIST, ENOTEMPTY.
+local NOT_EMPTY = { [17] = true, [39] = true }
+
 local remove_tree
 
--- Empties a folder; what cannot be removed stays.
+-- Empties a folder; what cannot be removed stays, and the first of it is named.
 local function empty(path)
-  local ok, entries = pcall(host.folder_list, path)
-  for _, entry in ipairs(ok and entries or {}) do
-    local below = path .. "/" .. entry.name
-    if entry.is_folder and not entry.is_link then remove_tree(below) else os.remove(below) end
+  local listed, entries = pcall(host.folder_list, path)
+  if not listed then return nil, entries end
+  local first
+  for _, entry in ipairs(entries) do
+    local ok, problem = remove_tree(path .. "/" .. entry.name)
+    first = first or not ok and problem
   end
+  return not first, first
 end
 
--- Removes a folder piece by piece.
+-- Removes a folder piece by piece, or what else has that name. A link goes, and what it points to stays.
 function remove_tree(path)
-  empty(path)
-  os.remove(path)
+  local ok, problem, code = os.remove(path)
+  if ok or not NOT_EMPTY[code] then return ok, problem end
+  ok, problem = empty(path)
+  if not ok then return nil, problem end
+  return os.remove(path)
 end
 
 --- Removes a folder and what is in it. It loses its name first: killed meanwhile, this leaves no half of a checkpoint, but what
 --- `sweep` removes.
 ---@param path string
+---@return boolean? ok
+---@return string? problem what could not be removed
 function folder.remove(path)
   local temporary = path .. ".old" .. SUFFIX
   remove_tree(temporary)
-  if os.rename(path, temporary) then remove_tree(temporary) else remove_tree(path) end
+  return remove_tree(os.rename(path, temporary) and temporary or path)
 end
 
 --- Whether there is a folder of that name.
@@ -40,19 +51,25 @@ end
 ---@return boolean
 function folder.exists(path) return files.exists(path .. "/.") end
 
---- Makes a folder and those above it.
+-- The folder that one lies in.
+local function parent(path)
+  local above = path:match "^(.*)/[^/]+/*$"
+  return above == "" and "/" or above or "."
+end
+
+--- Makes a folder and those above it, and brings their names to the disk.
 ---@param path string
 ---@return boolean made whether the last is new
 function folder.make(path)
   local made, begun = false, path:sub(1, 1) == "/" and "/" or ""
   for name in path:gmatch "[^/]+" do
     begun = begun .. name
-    made, begun = host.make_folder(begun), begun .. "/"
+    made = host.make_folder(begun)
+    if made then host.sync(parent(begun)) end
+    begun = begun .. "/"
   end
   return made
 end
-
-local function parent(path) return path:match "^(.*)/[^/]+$" or "." end
 
 local function rename(from, to, path)
   local ok, problem = os.rename(from, to)
@@ -93,17 +110,32 @@ local function commit(temporary, path)
   error(problem, 0)
 end
 
---- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name. Two processes
---- that write the same one at once do not mix: the second is refused.
+-- Raises for a folder whose contents are not all of those names: the others would be lost.
+local function check_replaceable(path, names)
+  if not folder.exists(path) then return end
+  for _, entry in ipairs(host.folder_list(path)) do
+    if not names[entry.name] then
+      error(("%s: nothing was saved: the folder has %s in it, which would be lost"):format(path, entry.name), 0)
+    end
+  end
+end
+
+--- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name. One that is
+--- there is replaced, where a link points if it is one, but not if it holds anything else. Two processes that write the same one
+--- at once do not mix: the second is refused.
 ---@param path string
+---@param names table<string, true> of all files that such a folder can have
 ---@param fill fun(path: string)
-function folder.write(path, fill)
+function folder.write(path, names, fill)
+  path = host.resolve(#path > 1 and path:gsub("/+$", "") or path)
   local temporary = path .. SUFFIX
+  check_replaceable(path, names)
   folder.make(parent(path))
   local lock <close> = begin(temporary, path) -- luacheck: ignore
   local ok, problem = pcall(function()
     fill(temporary)
     local old <close> = folder.exists(path) and lock_existing(path, path) or nil -- luacheck: ignore
+    check_replaceable(path, names)
     commit(temporary, path)
     remove_tree(temporary) -- what was there before
   end)

@@ -84,6 +84,9 @@ local function facts_of(path, names)
   return facts
 end
 
+-- All files that one can have.
+local legal = { ["run.json"] = true, ["weights.safetensors"] = true, ["optimizer.safetensors"] = true, ["gradients.safetensors"] = true }
+
 -- Writes a checkpoint of what is there now. `mode`: the form that parameters of classes with two had.
 local function write_now(path, given, mode)
   local tensors, plain = split(given.optimizer and given.optimizer:state_dict() or {})
@@ -96,7 +99,7 @@ local function write_now(path, given, mode)
   }
   local complete, problem = pcall(record.encode, "checkpoint.save", saved) -- what cannot be saved is named before anything is written
   if not complete then blame(problem) end
-  folder.write(path, function(place)
+  folder.write(path, legal, function(place)
     local names = {}
     local function put(name, has, write)
       if not has then return end
@@ -112,6 +115,8 @@ local function write_now(path, given, mode)
 end
 
 --- Saves a run in a folder, whole or not at all: until the new one is complete, and on the disk, the old one of that name stays.
+--- A folder that holds anything else is not replaced, and on a file system that cannot exchange two names (NFS) none is: save
+--- under a new name each time there, and prune.
 --- Parameters that have two forms (ScheduleFreeAdamW) are written in that for evaluation, and the optimizer's state has what it
 --- takes to go on bit for bit.
 ---
@@ -147,6 +152,12 @@ local function upgrade(saved, path)
   return saved, nil, format
 end
 
+local function parse(path, text)
+  local saved, problem = record.decode(text)
+  if not saved then return nil, ("%s/run.json: %s"):format(path, problem) end
+  return upgrade(saved, path)
+end
+
 --- The record of a checkpoint: everything that is no tensor.
 ---@param path string
 ---@return table? saved
@@ -155,20 +166,12 @@ end
 function checkpoint.read(path)
   local text, problem = files.read(path .. "/run.json")
   if not text then return nil, problem end
-  local saved
-  saved, problem = record.decode(text)
-  if not saved then return nil, ("%s/run.json: %s"):format(path, problem) end
-  return upgrade(saved, path)
+  return parse(path, text)
 end
 
---- What is wrong with the files of a checkpoint; nothing when all is well.
----@param path string
----@return string[] problems
-function checkpoint.verify(path)
-  local saved, problem = checkpoint.read(path)
-  if not saved then return { problem } end
+local function verify_files(path, saved)
   local problems = {}
-  for _, name in ipairs(options.names(saved.files or {})) do
+  for _, name in ipairs(options.names(saved.files)) do
     local fact = saved.files[name]
     local ok, crc, size = pcall(host.checksum, path .. "/" .. name)
     if not ok then
@@ -180,6 +183,15 @@ function checkpoint.verify(path)
     end
   end
   return problems
+end
+
+--- What is wrong with the files of a checkpoint; nothing when all is well.
+---@param path string
+---@return string[] problems
+function checkpoint.verify(path)
+  local saved, problem = checkpoint.read(path)
+  if not saved then return { problem } end
+  return verify_files(path, saved)
 end
 
 -- Loading --------------------------------------------------------------------------------------------------
@@ -214,14 +226,18 @@ function checkpoint.load(path, given, opts)
   opts = options.check("checkpoint.load", opts, { surgery = { required = false, type = "callable" }, strict = true,
     resume = { default = "config", choices = { "config", "rebase", "error" } }, rng = true })
   check_parts("checkpoint.load", given)
-  local saved, problem = checkpoint.read(path)
+  local text, problem = files.read(path .. "/run.json")
+  local saved
+  if text then saved, problem = parse(path, text) end
   if not saved then blame("checkpoint.load: " .. problem) end
-  return loading.load(path, saved, given, opts, checkpoint.verify(path))
+  return loading.load(path, saved, given, opts, verify_files(path, saved), function()
+    return files.read(path .. "/run.json") == text
+  end)
 end
 
 -- Many -------------------------------------------------------------------------------------------------------
 
---- The checkpoints in a folder, by name.
+--- The checkpoints in a folder, by name; links to some are not among them.
 ---@param path string
 ---@return string[] paths
 function checkpoint.list(path)
@@ -229,7 +245,7 @@ function checkpoint.list(path)
   local found = {}
   for _, entry in ipairs(ok and entries or {}) do
     local place = path .. "/" .. entry.name
-    if entry.is_folder and not folder.is_temporary(entry.name) and files.exists(place .. "/run.json") then found[#found + 1] = place end
+    if entry.is_folder and not entry.is_link and not folder.is_temporary(entry.name) and files.exists(place .. "/run.json") then found[#found + 1] = place end
   end
   return found
 end
@@ -293,18 +309,19 @@ end
 ---@param path string
 ---@param opts? { last?: integer, best?: "min"|"max" } last: default 3
 ---@return string[] removed
+---@return string[] problems those that could not be removed, and why
 function checkpoint.prune(path, opts)
   opts = options.check("checkpoint.prune", opts, { last = { default = 3, integer = true, min = 1 },
     best = { required = false, type = "string", choices = { "min", "max" } } })
-  local list, removed = checkpoint.list(path), {}
-  local best = opts.best and #list > opts.last and ranked(path, opts.best)[1]
+  local list, removed, problems = checkpoint.list(path), {}, {}
+  local best = opts.best and #list > opts.last and checkpoint.best(path, opts.best)
   for k = 1, #list - opts.last do
-    if not best or list[k] ~= best.path then
-      folder.remove(list[k])
-      removed[#removed + 1] = list[k]
+    if list[k] ~= best then
+      local ok, problem = folder.remove(list[k])
+      table.insert(ok and removed or problems, ok and list[k] or ("%s: %s"):format(list[k], problem))
     end
   end
-  return removed
+  return removed, problems
 end
 
 --- A function that tells whether a checkpoint is due: every so many updates, or minutes since it last said so.
@@ -320,7 +337,7 @@ function checkpoint.timer(opts)
   local last = optlua.clock()
   return function(step)
     local now = optlua.clock()
-    local due = opts.every and step % opts.every == 0 or opts.minutes and now - last >= 60 * opts.minutes or false
+    local due = opts.every and step > 0 and step % opts.every == 0 or opts.minutes and now - last >= 60 * opts.minutes or false
     if due then last = now end
     return due
   end

@@ -1,10 +1,13 @@
 --- loading: from the folder of a checkpoint into the parts of a run: everything is looked at and read first, then it is put in.
 local blame = require "optlua.blame"
+local copy = require "optlua.snapshot"
+local describe = require("optlua.shape").describe
 local into_module = require "optlua.nn.loading"
 local optlua = require "optlua"
 local options = require "optlua.options"
 local safetensors = require "optlua.safetensors"
 local surgery = require "optlua.checkpoint.surgery"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local loading = {}
 
@@ -42,7 +45,7 @@ local function read(path, saved, given, opts)
     found.frozen, opts.strict)
   found.strict = changed.strict
   function found.open() return surgery.reader(file, changed.weights) end
-  found.gradients = {}
+  found.state, found.frozen, found.gradients = changed.state, changed.frozen, {}
   for key, value in pairs(found.state) do
     local name = key:match "^gradients/state%.(.+)%.grad$"
     if name then found.gradients[name], found.state[key] = value, nil end
@@ -63,13 +66,6 @@ local function check_presence(path, saved, given, problems)
   need("loader", saved.loader)
 end
 
-local function deep_copy(value)
-  if type(value) ~= "table" then return value end
-  local result = {}
-  for key, item in pairs(value) do result[key] = deep_copy(item) end
-  return result
-end
-
 -- What schedulers, the loader and the generator refuse, by trying and going back: they are small.
 local function rehearse(saved, given, opts, problems)
   local function try(what, own, load)
@@ -80,9 +76,9 @@ local function rehearse(saved, given, opts, problems)
   local function try_part(name, ...)
     local part, more = given[name], table.pack(...)
     if not part or not saved[name] then return end
-    local before = deep_copy(part:state_dict())
+    local before = copy(part:state_dict())
     try(name, function() part:load_state_dict(before) end,
-      function() part:load_state_dict(deep_copy(saved[name]), table.unpack(more)) end)
+      function() part:load_state_dict(copy(saved[name]), table.unpack(more)) end)
   end
   try_part("scheduler", { resume = opts.resume })
   try_part "loader"
@@ -100,6 +96,30 @@ function loading.prepare_optimizer(optimizer, state, strict)
   return nil, { missing = {}, unexpected = {} }, function() optimizer:load_state_dict(state) end
 end
 
+-- Whether an optimizer can still refuse what it was handed when it loads: it, or one inside it, is not of this library.
+local function can_refuse(optimizer) return not optimizer._prepare or #optimizer._members > 0 end
+
+--- The second half for several optimizers. Those that can refuse load first; where one does, all have what they had.
+---@param list { optimizer: table, commit: fun() }[]
+function loading.commit_optimizers(list)
+  local before = {}
+  local ok, problem = pcall(function()
+    for k, item in ipairs(list) do
+      if can_refuse(item.optimizer) then
+        before[k] = copy(item.optimizer:state_dict())
+        item.commit()
+      end
+    end
+  end)
+  if not ok then
+    for k, state in pairs(before) do list[k].optimizer:load_state_dict(state) end
+    error(problem, 0)
+  end
+  for k, item in ipairs(list) do
+    if not before[k] then item.commit() end
+  end
+end
+
 -- Model and optimizer look before they change: what is wrong, the names that are missing and unexpected, and what loads them.
 local function prepare(found, given, problems)
   local report, commits = {}, {}
@@ -110,22 +130,28 @@ local function prepare(found, given, problems)
   if given.model then
     local reader <close> = found.open()
     note("model", into_module.prepare(given.model, reader, { strict = found.strict }))
+    found.known = reader.entry
   end
   for _, part in pairs(report) do part.differing = nil end
   return report, commits
 end
 
+-- What is wrong with a gradient, or nil.
+local function gradient_problem(name, tensor, grad)
+  local wanted = describe(tensor.dtype, tensor.shape)
+  local got = optlua.is_tensor(grad) and describe(grad.dtype, grad.shape) or type(grad)
+  return got ~= wanted and ("gradients: %s: %s expected, got %s"):format(name, wanted, got) or nil
+end
+
 -- Gradients that were saved become present, all others absent; a list of what to set, made and checked first.
 local function prepare_gradients(found, given, problems)
   local list, left = {}, {}
-  if next(found.gradients) == nil then return function() end end
+  if not given.model then return function() end end
   merge(left, found.gradients)
   for name, tensor in given.model:named_parameters() do
     local grad = found.gradients[name]
     left[name] = nil
-    if grad and table.concat(grad.shape, ",") ~= table.concat(tensor.shape, ",") then
-      problems[#problems + 1] = ("gradients: %s has another shape than its parameter"):format(name)
-    end
+    problems[#problems + 1] = grad ~= nil and gradient_problem(name, tensor, grad) or nil
     list[#list + 1] = { tensor, grad }
   end
   if next(left) then problems[#problems + 1] = "gradients: unexpected: " .. table.concat(options.names(left), ", ") end
@@ -136,10 +162,13 @@ end
 
 -- Putting in -----------------------------------------------------------------------------------------------
 
-local function restore_frozen(model, names)
+-- Those that the checkpoint does not know stay as they are.
+local function restore_frozen(model, found)
   local sleeping = {}
-  for _, name in ipairs(names) do sleeping[name] = true end
-  for name, tensor in model:named_parameters() do tensor.requires_grad = not sleeping[name] end
+  for _, name in ipairs(found.frozen) do sleeping[name] = true end
+  for name, tensor in model:named_parameters() do
+    if found.known[name] then tensor.requires_grad = not sleeping[name] end
+  end
 end
 
 local function refuse(problems)
@@ -152,24 +181,29 @@ end
 ---@param given table the parts
 ---@param opts table
 ---@param problems string[] what is wrong already
+---@param unchanged fun(): boolean whether it is still the one whose record that is
 ---@return table extra
 ---@return string[] differences
 ---@return table report
-function loading.load(path, saved, given, opts, problems)
+function loading.load(path, saved, given, opts, problems, unchanged)
   check_presence(path, saved, given, problems)
   refuse(problems)
   local found = read(path, saved, given, opts)
   rehearse(saved, given, opts, problems)
   local report, commits = prepare(found, given, problems)
   local set_gradients = prepare_gradients(found, given, problems)
+  if not unchanged() then problems[#problems + 1] = path .. ": it was saved anew while it was read; nothing was loaded" end
   refuse(problems)
-  for _, commit in ipairs(commits) do commit() end
-  if given.model then restore_frozen(given.model, found.frozen) end
-  if given.model and given.optimizer and saved.mode == "train" then given.optimizer:train() end
-  set_gradients()
-  local differences = given.scheduler and given.scheduler:load_state_dict(saved.scheduler, { resume = opts.resume }) or {}
-  if given.loader then given.loader:load_state_dict(saved.loader) end
-  if opts.rng then optlua.set_rng_state(saved.rng) end
+  local differences = {}
+  uninterrupted(function()
+    for _, commit in ipairs(commits) do commit() end
+    if given.model then restore_frozen(given.model, found) end
+    if given.model and given.optimizer and saved.mode == "train" then given.optimizer:train() end
+    set_gradients()
+    if given.scheduler then differences = given.scheduler:load_state_dict(saved.scheduler, { resume = opts.resume }) or {} end
+    if given.loader then given.loader:load_state_dict(saved.loader) end
+    if opts.rng then optlua.set_rng_state(saved.rng) end
+  end)
   return saved.extra or {}, differences, report
 end
 

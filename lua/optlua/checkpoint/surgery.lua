@@ -304,6 +304,9 @@ end
 
 -- Raises for what a function has put in that is no tensor.
 local function check(self)
+  for _, name in ipairs { "weights", "state", "frozen" } do
+    if type(self[name]) ~= "table" then blame(("surgery: %s: a table expected, got a %s"):format(name, type(self[name]))) end
+  end
   for name, tensor in pairs(self.weights) do
     if type(name) ~= "string" or not optlua.is_tensor(tensor) then
       blame(("surgery: weights: tensors by name expected, got %s = %s"):format(tostring(name), tostring(tensor)))

@@ -4,6 +4,7 @@ local blame = require "optlua.blame"
 local loading = require "optlua.nn.loading"
 local members = require "optlua.nn.members"
 local safetensors = require "optlua.safetensors"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local methods = {} -- of modules
 
@@ -47,7 +48,7 @@ function methods:load(path, opts)
   local reader <close> = safetensors.open(path)
   local problem, found, commit = loading.prepare(self, reader, opts)
   if problem then blame(problem) end
-  commit()
+  uninterrupted(commit)
   return { missing = found.missing, unexpected = found.unexpected }, reader.metadata
 end
 

@@ -5,6 +5,7 @@ local options = require "optlua.options"
 local kinds = require "optlua.nn.kind"
 local members = require "optlua.nn.members"
 local shape = require "optlua.shape"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local methods = {} -- of modules
 
@@ -67,10 +68,12 @@ function methods:load_state_dict(state, opts)
   for name, tensor in members.each(members.tensors(self, saved, true)) do
     if state[name] then copies[name] = state[name]:detach():to(tensor.dtype):clone() end
   end
-  optlua.no_grad(function()
-    for name, tensor in members.each(members.tensors(self, saved, true)) do
-      if copies[name] then tensor:copy_(copies[name]) end
-    end
+  uninterrupted(function()
+    optlua.no_grad(function()
+      for name, tensor in members.each(members.tensors(self, saved, true)) do
+        if copies[name] then tensor:copy_(copies[name]) end
+      end
+    end)
   end)
   return { missing = missing, unexpected = unexpected }
 end

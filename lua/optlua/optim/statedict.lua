@@ -24,6 +24,7 @@ local load_members = require("optlua.optim.members").load
 local check_saved = require "optlua.optim.saved"
 local slots = require "optlua.optim.slots"
 local storage = require "optlua.optim.storage"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 local Whole = require "optlua.optim.whole"
 local describe = require("optlua.shape").describe
 
@@ -333,11 +334,11 @@ function statedict.prepare(self, state)
   return { missing = reader.missing, unexpected = unexpected(reader), differing = differing }, function()
     load_members(self, members)
     for _, plan in ipairs(plans) do apply(plan, updates) end
-    note_converted(self, reader)
     self._clock.updates = updates
     if self._whole then self._whole:load(whole, updates) end
     backward.drop(self)
     for _, group in ipairs(self._groups) do group:wake() end
+    note_converted(self, reader) -- last: nobody may be there to read it, which raises
   end
 end
 
@@ -367,7 +368,7 @@ function statedict.load(self, state, opts)
   local found, commit = statedict.prepare(self, state)
   local problem = statedict.describe(self._name, found, strict)
   if problem then blame(problem) end
-  commit()
+  uninterrupted(commit)
   return { missing = found.missing, unexpected = found.unexpected }
 end
 

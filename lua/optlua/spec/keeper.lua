@@ -64,15 +64,13 @@ function keeper.joined(list)
     table.move(nobodys, 1, #nobodys, 1, found.unexpected)
     for k, name in ipairs(names) do
       local problem, report, commit = loading.prepare_optimizer(list[name], own[name], strict)
-      commits[k] = commit
+      commits[k] = { optimizer = list[name], commit = commit }
       if problem then problems[#problems + 1] = name .. ": " .. problem end
       for _, kind in ipairs { "missing", "unexpected" } do
         for _, key in ipairs(report[kind]) do table.insert(found[kind], name .. "/" .. key) end
       end
     end
-    return #problems > 0 and table.concat(problems, "\n") or nil, found, function()
-      for _, commit in ipairs(commits) do commit() end
-    end
+    return #problems > 0 and table.concat(problems, "\n") or nil, found, function() loading.commit_optimizers(commits) end
   end
   function joined._evaluated(_, fn)
     for _, name in ipairs(names) do
