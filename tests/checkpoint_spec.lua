@@ -247,6 +247,7 @@ describe("a checkpoint of another model", function()
     refuses("2 sizes that make 4 expected, got 2 that make 5", function(s) s:split("0.weight", { "a", "b" }, { sizes = { 2, 3 } }) end)
     refuses("has 1 dimensions, and none is 2", function(s) s:split("0.bias", { "a", "b" }, { dim = 2 }) end)
     refuses("there is a 0.bias already", function(s) s:split("0.weight", { "0.bias", "b" }) end)
+    refuses("surgery: forget: nothing is called zzz%*; there are: ", function(s) s:forget "zzz*" end)
     refuses("step of 0.weight is 2, that of 0.bias is 0; forget them first", function(s)
       s.state["state.0.bias.step"] = 0
       s:join({ "0.weight", "0.bias" }, "x")
@@ -404,6 +405,25 @@ describe("many checkpoints", function()
     assert.same({ place .. "/step-2", { place .. "/step-3" } }, { found, damaged })
     folder.sweep(place)
     assert.equal("other\nstep-1\nstep-2\nstep-3\n", process.run(place, "ls").out)
+  end)
+end)
+
+describe("a path", function()
+  it("may be that of a run wherever many are asked for; what is no path is named", function()
+    local model = nn.Linear(2, 1)
+    for step = 1, 3 do checkpoint.save(("%s/run/checkpoints/%d"):format(place, step), { model = model, value = step % 3 }) end
+    process.write(place .. "/run/run.json", "{}")
+    local own = place .. "/run/checkpoints"
+    assert.same(checkpoint.list(own), checkpoint.list(place .. "/run/"))
+    assert.equal(own .. "/3", (checkpoint.latest(place .. "/run")))
+    assert.equal(own .. "/2", (checkpoint.best(place .. "/run", "max")))
+    assert.same({}, checkpoint.list(place)) -- a run is no checkpoint
+    fails("run: this is the folder of a run; its checkpoints are in .*run/checkpoints", checkpoint.load, place .. "/run", { model = model })
+    fails("checkpoint.load: path: a string expected, got nil %(checkpoint.latest and best give nil", checkpoint.load, nil, { model = model })
+    for _, name in ipairs { "save", "read", "verify", "list", "latest", "best", "prune", "lock" } do
+      fails(("checkpoint.%s: path: a string expected, got a number"):format(name), checkpoint[name], 1, {})
+    end
+    fails('mode: expected one of "min", "max"; got nothing', checkpoint.best, place)
   end)
 end)
 

@@ -47,6 +47,37 @@ describe("optlua ckpt", function()
     assert.matches("step%-2 is damaged, and is passed over", passed_over.err)
   end)
 
+  it("looks at all that is named, or refuses it", function()
+    local run_and_one = run "verify run run/checkpoints/step-1"
+    assert.equal(3, select(2, run_and_one.out:gsub("as they were written", "")))
+    assert.equal(1, run("verify run nowhere").code)
+    assert.equal(2, select(2, run("show run run/checkpoints/step-1").out:gsub(": format 2", "")))
+    assert.equal(2, run("diff run run run").code)
+    assert.equal(2, run("convert run w.safetensors more").code)
+  end)
+
+  it("takes the folder of a plain loop for what it is", function()
+    process.run(place, "mv run/checkpoints plain")
+    assert.matches("plain/step%-2: format", run("show plain/").out)
+    assert.equal(2, select(2, run("verify plain").out:gsub("as they were written", "")))
+    assert.matches("extra.step: 2 and 1", run("diff plain plain/step-1").out)
+  end)
+
+  it("says what differs in a config key by key, and of a schedule that it does", function()
+    local function save(name, config, fingerprint)
+      optlua.checkpoint.save(place .. name, { extra = { config = config, fingerprint = fingerprint } })
+    end
+    save("/a", "return { epochs = 1, optimizer = { class = \"SGD\", lr = 0.5 } }\n", { 1.5, 2.5 })
+    save("/b", "return { epochs = 1, optimizer = { class = \"SGD\", lr = 0.25 } }\n", { 1.5, 3.5 })
+    assert.equal("config.optimizer.lr: 0.5 and 0.25\nextra.fingerprint: another schedule\n", run("diff a b").out)
+  end)
+
+  it("says how it is used, and nothing where nobody reads it", function()
+    assert.matches("convert PATH FILE .* without averages", run("--help").out)
+    local closed = process.run(place, "{ optlua ckpt show run; echo $? >status; } | true; optlua --doc define | true; cat status")
+    assert.equal("", closed.err)
+  end)
+
   it("says what differs", function()
     local same = run "diff run run"
     assert.same({ 0, "they are the same\n" }, { same.code, same.out })

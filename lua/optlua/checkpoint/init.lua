@@ -55,6 +55,12 @@ end
 
 local parts = { model = "table", optimizer = "table", scheduler = "table", loader = "table", extra = "table", gradients = "boolean", value = "number" }
 
+local function check_path(what, path, hint)
+  if type(path) ~= "string" then
+    blame(("%s: path: a string expected, got %s%s"):format(what, path == nil and "nil" or "a " .. type(path), path == nil and hint or ""))
+  end
+end
+
 local function check_parts(what, given)
   if type(given) ~= "table" then blame(("%s: a table of parts expected, got a %s"):format(what, type(given))) end
   for key, value in pairs(given) do
@@ -130,6 +136,7 @@ end
 ---@param path string
 ---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader, extra?: table, gradients?: boolean, value?: number } value: what it is measured by, for `best` and `prune`; extra: plain values of the script's own; gradients: whether gradients that are present are saved, for a save between two backward passes of one update; the generator's state is saved too
 function checkpoint.save(path, given)
+  check_path("checkpoint.save", path)
   check_parts("checkpoint.save", given)
   local optimizer = given.model and given.optimizer
   if not (optimizer and optimizer._evaluated) then return write_now(path, given) end
@@ -142,7 +149,12 @@ end
 -- Brings a record to the format of now.
 local function upgrade(saved, path)
   local format = saved.format
-  if math.type(format) ~= "integer" or format < 1 then return nil, path .. "/run.json: it says no format" end
+  if math.type(format) ~= "integer" or format < 1 then
+    if folder.exists(path .. "/checkpoints") then
+      return nil, ("%s: this is the folder of a run; its checkpoints are in %s/checkpoints"):format(path, path)
+    end
+    return nil, path .. "/run.json: it says no format"
+  end
   if format > FORMAT then
     return nil, ("%s: format %d is newer than this version of optlua knows (%d)"):format(path, format, FORMAT)
   end
@@ -164,6 +176,7 @@ end
 ---@return string? problem
 ---@return integer? format that it was written in
 function checkpoint.read(path)
+  check_path("checkpoint.read", path)
   local text, problem = files.read(path .. "/run.json")
   if not text then return nil, problem end
   return parse(path, text)
@@ -189,6 +202,7 @@ end
 ---@param path string
 ---@return string[] problems
 function checkpoint.verify(path)
+  check_path("checkpoint.verify", path)
   local saved, problem = checkpoint.read(path)
   if not saved then return { problem } end
   return verify_files(path, saved)
@@ -225,6 +239,7 @@ end
 function checkpoint.load(path, given, opts)
   opts = options.check("checkpoint.load", opts, { surgery = { required = false, type = "callable" }, strict = true,
     resume = { default = "config", choices = { "config", "rebase", "error" } }, rng = true })
+  check_path("checkpoint.load", path, " (checkpoint.latest and best give nil where there is no checkpoint)")
   check_parts("checkpoint.load", given)
   local text, problem = files.read(path .. "/run.json")
   local saved
@@ -237,24 +252,37 @@ end
 
 -- Many -------------------------------------------------------------------------------------------------------
 
---- The checkpoints in a folder, by name; links to some are not among them.
+-- The folder that checkpoints lie in: the one that is named, or a run's own.
+local function place_of(path)
+  local own = path:gsub("(.)/+$", "%1") .. "/checkpoints"
+  return folder.exists(own) and own or path
+end
+
+-- Runs have a run.json of their own.
+local function is_checkpoint(path) return files.exists(path .. "/run.json") and not folder.exists(path .. "/checkpoints") end
+
+--- The checkpoints in a folder, or in that of a run, by name; links to some are not among them.
 ---@param path string
 ---@return string[] paths
 function checkpoint.list(path)
+  check_path("checkpoint.list", path)
+  path = place_of(path)
   local ok, entries = pcall(host.folder_list, path)
   local found = {}
   for _, entry in ipairs(ok and entries or {}) do
     local place = path .. "/" .. entry.name
-    if entry.is_folder and not entry.is_link and not folder.is_temporary(entry.name) and files.exists(place .. "/run.json") then found[#found + 1] = place end
+    local is_own = entry.is_folder and not entry.is_link and not folder.is_temporary(entry.name)
+    if is_own and is_checkpoint(place) then found[#found + 1] = place end
   end
   return found
 end
 
---- The last checkpoint in a folder that is whole; the names of later ones that are damaged come with it.
+--- The last checkpoint in a folder, or of a run, that is whole; the names of later ones that are damaged come with it.
 ---@param path string
 ---@return string? path
 ---@return string[] damaged
 function checkpoint.latest(path)
+  check_path("checkpoint.latest", path)
   local list, damaged = checkpoint.list(path), {}
   for k = #list, 1, -1 do
     if #checkpoint.verify(list[k]) == 0 then return list[k], damaged end
@@ -279,16 +307,17 @@ local function ranked(path, mode)
 end
 
 local function check_mode(what, mode)
-  local _, problem = options.value("mode", mode, { required = true, type = "string", choices = { "min", "max" } })
+  local _, problem = options.value("mode", mode, { required = true, choices = { "min", "max" } })
   if problem then blame(("%s: %s"):format(what, problem)) end
 end
 
---- The checkpoint in a folder whose `value` is the best and that is whole, and that value.
+--- The checkpoint in a folder, or of a run, whose `value` is the best and that is whole, and that value.
 ---@param path string
 ---@param mode "min"|"max" what is better
 ---@return string? path
 ---@return number? value
 function checkpoint.best(path, mode)
+  check_path("checkpoint.best", path)
   check_mode("checkpoint.best", mode)
   for _, one in ipairs(ranked(path, mode)) do
     if #checkpoint.verify(one.path) == 0 then return one.path, one.value end
@@ -296,7 +325,7 @@ function checkpoint.best(path, mode)
   return nil
 end
 
---- Removes checkpoints of a folder but for the last few and, where `best` says what is better, the one with the best value.
+--- Removes checkpoints of a folder, or of a run, but for the last few and, where `best` says what is better, the one with the best value.
 ---
 ---     local optlua = require "optlua"
 ---     local checkpoint, folder = optlua.checkpoint, os.tmpname() .. ".run"
@@ -311,6 +340,7 @@ end
 ---@return string[] removed
 ---@return string[] problems those that could not be removed, and why
 function checkpoint.prune(path, opts)
+  check_path("checkpoint.prune", path)
   opts = options.check("checkpoint.prune", opts, { last = { default = 3, integer = true, min = 1 },
     best = { required = false, type = "string", choices = { "min", "max" } } })
   local list, removed, problems = checkpoint.list(path), {}, {}
@@ -348,6 +378,7 @@ end
 ---@param path string
 ---@return any lock `local lock <close> = checkpoint.lock(path)`, or a variable that lives as long as the run
 function checkpoint.lock(path)
+  check_path("checkpoint.lock", path)
   folder.make(path)
   local lock = host.lock(path .. "/lock")
   if not lock then blame(("checkpoint.lock: %s: another run is in this folder"):format(path)) end

@@ -182,14 +182,14 @@ end
 
 -- Going on -------------------------------------------------------------------------------------------------
 
---- The checkpoint that a path means: itself, or the last whole one of a run or of its folder `checkpoints`.
+--- The checkpoint that a path means: itself, or the last whole one of a run or of a folder of checkpoints.
 ---@param path string
 ---@return string? found
 ---@return string? problem
 function keeper.find(path)
   path = clean(path)
   if checkpoint.read(path) and not folder.exists(path .. "/checkpoints") then return path end
-  local found, damaged = checkpoint.latest(path:find "/checkpoints$" and path or path .. "/checkpoints")
+  local found, damaged = checkpoint.latest(path)
   for _, one in ipairs(damaged) do io.stderr:write(("optlua: %s is damaged, and is passed over\n"):format(one)) end
   if found then return found end
   if path:find "%.safetensors$" then return nil, path .. ": these are weights alone, with which --from begins; a checkpoint is a folder" end

@@ -180,14 +180,14 @@ end
 --- What differs between two configs, a line for each key.
 ---@param now string text of a config
 ---@param saved string? that which was saved
----@return { key: string, line: string }[]
+---@return { key: string, now: string, saved: string, line: string }[] values as text
 function policy.differences(now, saved)
   local a, b, names, list = read(now), read(saved), {}, {}
   for name in pairs(a) do names[name] = true end
   for name in pairs(b) do names[name] = true end
   for _, name in ipairs(options.names(names)) do
     local one, other = show(a[name]), show(b[name])
-    if one ~= other then list[#list + 1] = { key = name, line = ("%s: %s, was saved as %s"):format(name, one, other) } end
+    if one ~= other then list[#list + 1] = { key = name, now = one, saved = other, line = ("%s: %s, was saved as %s"):format(name, one, other) } end
   end
   return list
 end

@@ -1,9 +1,11 @@
---- ckpt: `optlua ckpt show|verify|diff|convert PATH…`: looks at checkpoints, and takes the weights out of them.
+--- ckpt: `optlua ckpt show|verify|diff|convert PATH…`: looks at checkpoints, and takes the weights out of them. A PATH is a
+--- checkpoint, or a run or a folder, of which the last is taken.
 local checkpoint = require "optlua.checkpoint"
 local folder = require "optlua.checkpoint.folder"
 local keeper = require "optlua.spec.keeper"
 local optlua = require "optlua"
 local options = require "optlua.options"
+local policies = require "optlua.spec.policy"
 local overview = require "optlua.optim.overview"
 local text = require "optlua.config.text"
 local shape_text = require("optlua.shape").text
@@ -50,11 +52,7 @@ local function entries(path)
   return list
 end
 
-local commands = {}
-
---- What is in it.
-function commands.show(path)
-  path = find(path)
+local function show(path)
   local saved, format = read(path)
   print(("%s: format %d, %s"):format(path, format, saved.date))
   local versions = {}
@@ -72,20 +70,29 @@ function commands.show(path)
   end
 end
 
--- What a path names: a checkpoint, or all of a run.
+local commands = {}
+
+--- What is in them.
+function commands.show(...)
+  for _, path in ipairs { ... } do show(find(path)) end
+end
+
+-- What a path names: a checkpoint, or all of a run, or of a folder.
 local function all_of(path)
-  for _, place in ipairs { path .. "/checkpoints", path } do
-    local list = checkpoint.list((place:gsub("/+$", "")))
-    if #list > 0 then return list end
-  end
+  local list = checkpoint.list((path:gsub("(.)/+$", "%1")))
+  if #list > 0 then return list end
   if not folder.exists(path) then fail(path .. ": there is no checkpoint", 1) end
   return { path }
 end
 
---- Whether its files are as they were written; of a run those of all checkpoints.
-function commands.verify(path)
-  local damaged = false
-  for _, found in ipairs(all_of(path)) do
+--- Whether their files are as they were written; of a run those of all checkpoints.
+function commands.verify(...)
+  local damaged, list = false, {}
+  for _, path in ipairs { ... } do
+    local found = all_of(path)
+    table.move(found, 1, #found, #list + 1, list)
+  end
+  for _, found in ipairs(list) do
     local problems = checkpoint.verify(found)
     for _, problem in ipairs(problems) do print(problem) end
     if #problems == 0 then print(found .. ": all files are as they were written") end
@@ -95,7 +102,7 @@ function commands.verify(path)
 end
 
 -- How two entries differ, or nil.
-local function difference(a, b)
+local function difference(name, a, b)
   if a == nil then return "only in the second" elseif b == nil then return "only in the first" end
   if optlua.is_tensor(a) and optlua.is_tensor(b) then
     if table.concat(a.shape, ",") ~= table.concat(b.shape, ",") then
@@ -106,17 +113,29 @@ local function difference(a, b)
     return gap ~= 0 and ("differ by up to %.6g"):format(gap) or nil
   end
   local left, right = text.write(a), text.write(b)
-  return left ~= right and ("%s and %s"):format(left, right) or nil
+  if left == right then return nil end
+  return name:find "fingerprint$" and "another schedule" or ("%s and %s"):format(left, right)
+end
+
+-- Prints how the configs of two differ, key by key; takes them out of the lists.
+local function print_configs(a, b)
+  local one, other = a["extra.config"], b["extra.config"]
+  if type(one) ~= "string" or type(other) ~= "string" then return false end
+  a["extra.config"], b["extra.config"] = nil, nil
+  local list = policies.differences(one, other)
+  for _, item in ipairs(list) do print(("config.%s: %s and %s"):format(item.key, item.now, item.saved)) end
+  return #list > 0
 end
 
 --- What differs between two.
-function commands.diff(first, second)
-  if not second then fail "diff needs two checkpoints" end
+function commands.diff(first, second, ...)
+  if not second or ... then fail "diff needs two checkpoints" end
   local a, b, names, differs = entries(find(first)), entries(find(second)), {}, false
+  differs = print_configs(a, b)
   for name in pairs(a) do names[name] = true end
   for name in pairs(b) do names[name] = true end
   for _, name in ipairs(options.names(names)) do
-    local found = difference(a[name], b[name])
+    local found = difference(name, a[name], b[name])
     if found then
       differs = true
       print(("%s: %s"):format(name, found))
@@ -126,18 +145,29 @@ function commands.diff(first, second)
   print "they are the same"
 end
 
---- Takes the weights out, as one safetensors file.
-function commands.convert(path, out)
-  if not out or not out:find "%.safetensors$" then fail "convert needs a checkpoint and a file that ends with .safetensors" end
+--- Takes the weights out, as one safetensors file: as the checkpoint holds them, which is what was trained, of classes with two
+--- forms that for evaluation. Averages (ema, swa) are states, and stay behind; best.safetensors and last.safetensors of a run have
+--- what is to be used.
+function commands.convert(path, out, ...)
+  if ... or not out or not out:find "%.safetensors$" then fail "convert needs a checkpoint and a file that ends with .safetensors" end
   local tensors, metadata = optlua.load(find(path) .. "/weights.safetensors")
   optlua.save(out, tensors, metadata)
   print(out)
 end
 
+local USAGE = [[
+usage: optlua ckpt COMMAND PATH...    a PATH is a checkpoint, or a run or a folder, of which the last is taken
+  show PATH...            what is in it: sizes, tensors, values
+  verify PATH...          whether all files are as they were written; of a run or folder all checkpoints
+  diff PATH PATH          what differs; status 1 if something does
+  convert PATH FILE       the weights as a safetensors file: as they are trained (of classes with two forms that for
+                          evaluation), without averages (ema, swa), which are in last.safetensors of a run]]
+
 --- The command.
 ---@param ... string
 function ckpt.run(...)
   local words = { ... }
+  if words[1] == "--help" or words[1] == "help" then return print(USAGE) end
   local command = commands[words[1]]
   if not command then fail(options.unknown("command", tostring(words[1]), options.names(commands))) end
   if not words[2] then fail(words[1] .. ": the path of a checkpoint or of a run is missing") end
