@@ -126,6 +126,23 @@ describe("odd values", function()
     assert.equal("", (read { "--name=" }).name)
     assert.equal("é\xff", (read { "--name=é\xff" }).name)
     assert.equal(1e300, (read { "--rate=1e300" }).rate)
+    for word, number in pairs { [".5"] = 0.5, ["1."] = 1, ["5.e-3"] = 0.005, ["+5e-3"] = 0.005, ["-.5"] = -0.5 } do
+      assert.equal(number, (read { "--rate=" .. word }).rate)
+    end
+    assert.same({ 1, 2.5 }, (read { "--sizes=1.,+2.5" }).sizes)
+    assert.same({ ".5", "007" }, { (read { "--name=.5" }).name, (read { "--rate=1", "--name=007" }).name })
+  end)
+
+  it("of booleans may be left out, wherever they stand", function()
+    local schema = { optimizer = { class = "SGD" }, flag = false, groups = { { name = "a.b", match = "*" } } }
+    local values = read({ "--flag", "--optimizer.nesterov", "--optimizer.zero", "--groups.a.b.maximize" }, schema)
+    assert.same({ true, true, true, true }, { values.flag, values.optimizer.nesterov, values.optimizer.zero, values.groups[1].maximize })
+    values = read({ "--optimizer.amsgrad", "--optimizer=AdamW", "--optimizer.zero", "false" }, schema)
+    assert.same({ true, false }, { values.optimizer.amsgrad, values.optimizer.zero })
+    assert.equal(0.5, (read({ "--optimizer", "SGD", "--optimizer.lr", "0.5" }, {})).optimizer.lr)
+    fails("%-%-optimizer.lr: a value is missing", read, { "--optimizer.lr", "--flag" }, schema)
+    fails("%-%-optimizer.amsgrad: a value is missing", read, { "--optimizer.amsgrad" }, schema)
+    fails("%-%-groups.a.b.lr: a value is missing", read, { "--groups.a.b.lr" }, schema)
   end)
 
   it("may be names of groups: with dots, a word of the config, the same as a key", function()

@@ -1,4 +1,5 @@
 --- command: the command line of a config: --key=value and --key value, config files, and switches.
+local choice = require "optlua.config.choice"
 local options = require "optlua.options"
 local text = require "optlua.config.text"
 
@@ -8,10 +9,30 @@ local command = {}
 local function is_boolean(config, path)
   local schema = config.schema
   for i, key in ipairs(path) do
-    local described = type(schema) == "table" and schema[key]
-    if i == #path then return type(options.describe(described).default) == "boolean" end
-    schema = described
+    if type(schema) ~= "table" then return false end
+    if i == #path then return type(options.describe(schema[key]).default) == "boolean" end
+    schema = schema[key]
   end
+end
+
+-- The arguments that are legal in the section that holds the last key of a path: of a choice, or a group; nil where it is neither.
+local function arguments_beside(config, path)
+  local values, parent = config.values, table.move(path, 1, #path - 1, 1, {})
+  for i, group in ipairs(path[1] == "groups" and values.groups or {}) do
+    if (group.name or "group" .. i) == table.concat(parent, ".", 2) then
+      return choice.group_arguments(group, values.optimizer and values.optimizer.class)
+    end
+  end
+  local kind, section = choice.kind(parent), values
+  for _, key in ipairs(parent) do section = section and section[key] end
+  return kind and section and choice.arguments(kind, section)
+end
+
+-- The same for an argument of what was chosen, when all else is set.
+local function is_boolean_argument(config, path)
+  local legal = arguments_beside(config, path)
+  local described = legal and legal[path[#path]]
+  return described ~= nil and type(options.describe(described).default) == "boolean"
 end
 
 local function split(name)
@@ -27,7 +48,7 @@ end
 ---@field config optlua.Config
 ---@field given table<string, any>
 ---@field problems string[]
----@field settings { [1]: string[], [2]: string }[] paths and values of keys
+---@field settings { [1]: string[], [2]: string? }[] paths and values of keys; without one where it is missing
 
 local function complain(self, message, ...) self.problems[#self.problems + 1] = message:format(...) end
 
@@ -60,8 +81,7 @@ function forms.key(self, name, value)
   local path, following = split(name), self.words[self.at + 1]
   local alone = is_boolean(self.config, path) and following ~= "true" and following ~= "false"
   value = value or not alone and take_value(self) or alone and "true"
-  if not value then return complain(self, "--%s: a value is missing", name) end
-  self.settings[#self.settings + 1] = { path, value }
+  self.settings[#self.settings + 1] = { path, value, name = name }
   table.insert(self.given.set, table.concat(path, "."))
 end
 
@@ -73,6 +93,8 @@ local function read_word(self, switches)
   if not name then return complain(self, "%q: options begin with --", word) end
   forms[switches[name] or name == "config" and "value" or "key"](self, name, value)
 end
+
+local function set(config, path, word) config:set(path, text.read(word), "--" .. table.concat(path, "."), word) end
 
 --- Reads the words of a command line into a config and into switches.
 ---@param words string[]
@@ -93,7 +115,14 @@ function command.read(words, config, switches)
   end
   for _, path in ipairs(self.given.config) do config:read(path) end
   for _, setting in ipairs(self.settings) do
-    config:set(setting[1], text.read(setting[2]), "--" .. table.concat(setting[1], "."), setting[2])
+    if setting[2] then set(config, setting[1], setting[2]) end
+  end
+  for _, setting in ipairs(self.settings) do
+    if not setting[2] and is_boolean_argument(config, setting[1]) then
+      set(config, setting[1], "true")
+    elseif not setting[2] then
+      complain(self, "--%s: a value is missing", setting.name)
+    end
   end
   return self.given, self.problems
 end

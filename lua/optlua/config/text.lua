@@ -24,12 +24,18 @@ function text.split(word)
   return list
 end
 
+-- A number as Lua and YAML write some, and JSON does not: ".5", "1.", "+2"; nil where it is something else.
+local function number(word)
+  local value = word:find "^[-+]?[%d.]" and not word:find "^[-+]?0[%dxX]" and tonumber(word)
+  return value and value - value == 0 and value or nil
+end
+
 -- Numbers with commas between them: "0.9,0.999"; nil where it is something else.
 local function numbers(word)
   if not word:find "^[^,]+," then return nil end
   local list = text.split(word)
   for i, item in ipairs(list) do
-    list[i] = floats[item] or item:find "^[-+.%d]" and tonumber(item)
+    list[i] = floats[item] or number(item)
     if not list[i] then return nil end
   end
   return list
@@ -46,14 +52,14 @@ local function from_lua(word)
   return ok and value or nil
 end
 
---- The value that a word of the command line means: JSON or Lua data where it is some, numbers with commas between them,
---- else the word itself.
+--- The value that a word of the command line means: JSON or Lua data where it is some, a number, numbers with commas between
+--- them, else the word itself.
 ---@param word string
 ---@return any
 function text.read(word)
   local value = core.hidden.json_decode(word)
   if value ~= nil then return from_json(value) end
-  value = floats[word] or numbers(word)
+  value = floats[word] or number(word) or numbers(word)
   if value == nil then value = from_lua(word) end
   return value == nil and word or value
 end
