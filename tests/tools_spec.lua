@@ -213,6 +213,12 @@ print "trained"
       ["local o = require 'optlua.optim' return o.define {}"] = true,
       ["local define = require('optlua').optim.define; return { define {} }"] = true,
       ["local lua = require 'optlua' local o = lua.optim lua.optim.register('x', o.sam(o.SGD))"] = true,
+      ["return require 'mine'"] = true,
+      ["optim.register('mine', require('mine'))"] = true,
+      ["local mine = require 'optluamine' return mine"] = true,
+      ["local net = require 'net' return require('optlua').spec { net = net }"] = false,
+      ["local net = require 'net' net:train()"] = false,
+      ["return require 'optlua.optim'"] = false,
       ["local nn, optim = optlua.nn, optlua.optim if x then return optim.wrapper {} end"] = false,
       ["do local function f() return optim.define {} end end while f() do return end repeat return until x return 1"] = true,
       ["optim.define {} for k = 1, 2 do return end local function f() return 1 end"] = false,
@@ -220,8 +226,18 @@ print "trained"
       ["local schedule = optlua.schedule schedule.register('x', {}) return 1"] = false,
       ["-- optim.define\nreturn 'optim.define {}'"] = false,
     } do
-      assert.equal(wanted, trap_finder.hands_out_classes(source), source)
+      assert.equal(wanted, (trap_finder.hands_out_classes(source)), source)
     end
+  end)
+
+  it("tests classes of modules, and says where a script makes some and hands out none", function()
+    with_files({ ["down.lua"] = down, ["a.lua"] = "return require 'down'", ["b.lua"] = "require('optlua').optim.register('mine', require 'down')",
+      ["kept.lua"] = good .. "local Down = make('Down', 1)", ["other.lua"] = "return require 'none_of_it'", ["none_of_it.lua"] = "return {}" },
+      "optlua check a.lua; optlua check b.lua; optlua check kept.lua; optlua check other.lua", function(result)
+      assert.equal("", result.err)
+      assert.matches("^Down: %d+ hold.*\nno traps found\nDown: %d+ hold.*\nno traps found\nkept.lua: no optimizer is returned or registered; "
+        .. "none was tested\nno traps found\nother.lua: no optimizer is returned or registered; none was tested\nno traps found\n$", result.out)
+    end)
   end)
 
   it("says what it cannot test", function()

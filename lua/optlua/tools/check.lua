@@ -79,6 +79,8 @@ local function check_source(path, source)
   return #found == 0
 end
 
+local function say_none(path) print(path .. ": no optimizer is returned or registered; none was tested") end
+
 -- Prints how the classes of a script do; whether nothing fails.
 local function check_classes(path)
   local found, problem = classes_of(path)
@@ -86,6 +88,7 @@ local function check_classes(path)
     print(problem)
     return false
   end
+  if #found == 0 then say_none(path) end
   local good = true
   for _, class in ipairs(found) do
     local tested, report = pcall(test, class)
@@ -102,8 +105,9 @@ local function check_file(path)
     print(wrong)
     return false
   end
-  local good = check_source(path, source)
-  if traps.hands_out_classes(source) then good = check_classes(path) and good end
+  local good, hands_out, makes = check_source(path, source), traps.hands_out_classes(source)
+  if hands_out then return check_classes(path) and good end
+  if makes then say_none(path) end
   return good
 end
 

@@ -322,19 +322,29 @@ local function names_of_optim(tokens)
   return names
 end
 
---- Whether a script makes classes of optimizers and returns or registers something.
+-- Whether the token at k is `require` of a module that is not this library's.
+local function requires_other(tokens, k)
+  local name = text_at(tokens, k + 1) == "(" and text_at(tokens, k + 2) or text_at(tokens, k + 1)
+  return tokens[k].text == "require" and name ~= nil and not name:find "^.optlua%f[^%w_]"
+end
+
+--- Whether a script may return or register classes of optimizers: those that it makes, or those of a module. The script of a spec
+--- does not.
 ---@param source string
 ---@return boolean
+---@return boolean makes whether it makes some
 function traps.hands_out_classes(source)
-  local tokens, made, registers = lexer.tokens(source), false, false
-  local names = names_of_optim(tokens)
+  local tokens = lexer.tokens(source)
+  local names, made, registers, borrows, is_spec = names_of_optim(tokens), false, false, false, false
   for k, token in ipairs(tokens) do
     if text_at(tokens, k - 1) == "." and names[text_at(tokens, k - 2)] then
       made = made or makes[token.text] or false
       registers = registers or token.text == "register"
     end
+    borrows = borrows or requires_other(tokens, k)
+    is_spec = is_spec or token.text == "spec" and text_at(tokens, k - 1) == "."
   end
-  return made and (registers or returns(tokens))
+  return registers or (made or borrows and not is_spec) and returns(tokens), made
 end
 
 --- The traps in a rule of which the lines are known.
