@@ -143,7 +143,7 @@ describe("on SIGHUP", function()
     }, function(lines)
       local said = {}
       for _, line in ipairs(lines) do said[#said + 1] = line:match "^reload: (.*) has changed too; that takes a new run$" end
-      assert.same({ "batch_size", "groups.b.match", "batch_size", "groups", "optimizer.class", "optimizer.ema" }, said)
+      assert.same({ "batch_size", "groups.b.match", "groups", "optimizer.class", "optimizer.ema", "groups" }, said)
     end)
   end)
 
@@ -157,6 +157,52 @@ describe("on SIGHUP", function()
       return bytes
     end
     assert.equal(weights {}, weights { {}, {}, {} })
+  end)
+end)
+
+-- The config in the last checkpoint.
+local function saved_config(folder)
+  local text = process.read(process.run(folder, "ls -d $PWD/out/checkpoints/* | tail -1").out:gsub("\n", "") .. "/run.json")
+  return load(decode(text).extra.config, "config", "t", { null = "null" })()
+end
+
+describe("a checkpoint after changes", function()
+  it("holds the config that held: what changed, and not what was left or failed", function()
+    local broken = script('optimizer = { class = "Mine", lr = 0.25, ema = 0.5 }, lr_scheduler = { class = "constant", factor = 0.5 }')
+      :gsub("batch_size = 4", "batch_size = 8")
+    with_changes(script(DEFAULT), { { ["run.lua"] = broken } }, function(lines, _, folder)
+      assert.equal("reload: lr of group default: 0.25, was 0.5", lines[2])
+      local config = saved_config(folder)
+      assert.equal(4, config.batch_size)
+      assert.same({ class = "SGD", lr = 0.25, ema = "null" }, config.optimizer)
+      assert.same({ class = "constant", factor = 0.5 }, config.lr_scheduler)
+    end)
+  end)
+
+  it("holds values of groups", function()
+    local groups = 'optimizer = { class = "SGD", lr = 0.5 }, groups = { { name = "b", match = "*.%s", lr_scale = %d }, { name = "w", match = "*" } }'
+    with_changes(script(groups:format("bias", 2)), { { ["run.lua"] = script(groups:format("weight", 4)) } }, function(_, _, folder)
+      assert.same({ { name = "b", match = "*.bias", lr_scale = 4 }, { name = "w", match = "*" } }, saved_config(folder).groups)
+    end)
+  end)
+end)
+
+describe("a change that cannot be made", function()
+  it("is tried again, and is not in the config", function()
+    local failing = script(DEFAULT):gsub("^", [[
+      local optim = require("optlua").optim
+      local make = optim.lr_scheduler
+      rawset(optim, "lr_scheduler", function(...)
+        if count == 1 then error("not yet", 0) end
+        return make(...)
+      end)
+      count = (count or -1) + 1
+    ]])
+    local changed = failing:gsub("momentum = 0.9 }", "%0, lr_scheduler = { class = 'constant', factor = 0.5 }")
+    with_changes(failing, { { ["run.lua"] = changed }, {} }, function(lines)
+      assert.equal("reload: lr_scheduler: another schedule: not yet; it stays as it was", lines[2])
+      assert.equal("reload: lr_scheduler: another schedule", lines[4])
+    end)
   end)
 end)
 

@@ -39,7 +39,8 @@ local function read_again(spec, words, kinds, begin)
   local config = begin(run_again(spec, words):new_config())
   local _, problems = command.read(words, config, kinds)
   for _, one in ipairs(problems) do config:complain("%s", one) end
-  return config:finish(spec.name)
+  config:finish(spec.name)
+  return config
 end
 
 -- Functions are made anew each time and count as the same.
@@ -55,10 +56,34 @@ local function keys_of(a, b)
   return options.names(keys)
 end
 
--- What differs and cannot be changed in a run is noted in plan.left, a change in plan.changes.
-local function leave(plan, name) plan.left[#plan.left + 1] = name end
+-- What differs between plan.was and plan.now: what can change in a run is noted in plan.changes, the rest in plan.left. In the end
+-- `now` is what holds.
 
-local function change(plan, line, apply) plan.changes[#plan.changes + 1] = { line, apply } end
+-- Keys below a path.
+local function below(path, ...)
+  local longer = { table.unpack(path) }
+  for _, key in ipairs { ... } do longer[#longer + 1] = key end
+  return longer
+end
+
+-- A value that does not change is in `now` what it was.
+local function put_back(plan, path)
+  local was, now = plan.was, plan.now
+  for i = 1, #path - 1 do
+    local key = path[i]
+    if not at(now, key) then rawset(now, key, {}) end
+    was, now = at(was, key), at(now, key)
+  end
+  rawset(now, path[#path], at(was, path[#path]))
+end
+
+local function leave(plan, path, name)
+  plan.left[#plan.left + 1] = name or table.concat(path, ".")
+  put_back(plan, path)
+end
+
+-- The paths are those that the change comes from.
+local function change(plan, paths, line, apply) plan.changes[#plan.changes + 1] = { paths = paths, line = line, apply = apply } end
 
 -- Hyperparameters ---------------------------------------------------------------------------------------------
 
@@ -80,21 +105,34 @@ local function base_of(cfg, own, name)
 end
 
 -- Checks a value; it is assigned when everything has been checked.
-local function plan_value(plan, group, name, new)
+local function plan_value(plan, paths, group, name, new)
   local option, value = group.class.hyper[name], new
   if value == nil then value = option.default end
   local checked, problem = hyper.value(name, value, option)
   if problem then error(("group '%s': %s"):format(group.name, problem), 0) end
-  change(plan, ("%s of group %s: %s, was %s"):format(name, group.name, hyper.text(checked), hyper.text(group.base[name])),
+  change(plan, paths, ("%s of group %s: %s, was %s"):format(name, group.name, hyper.text(checked), hyper.text(group.base[name])),
     function() group:assign(name, value) end)
 end
 
-local function plan_values(plan, optimizer, was, now)
+-- Where the base of a hyperparameter may come from.
+local function sources(path, cfg, group, name)
+  local paths = { below(path, name) }
+  for i, section in ipairs(at(cfg, "groups") or {}) do
+    if at(section, "name") == group.name then
+      for _, key in ipairs { name, "lr_scale", "wd_scale" } do paths[#paths + 1] = { "groups", i, key } end
+    end
+  end
+  return paths
+end
+
+local function plan_values(plan, optimizer, path, was, now)
   for _, group in ipairs(optimizer._groups) do
     local old, new = own_section(was, group.name), own_section(now, group.name)
     for _, name in ipairs(old and new and group.class.hyper_names or {}) do
       local value = base_of(now, new, name)
-      if not same(base_of(was, old, name), value) then plan_value(plan, group, name, value) end
+      if not same(base_of(was, old, name), value) then
+        plan_value(plan, sources(path, now, group, name), group, name, value)
+      end
     end
   end
 end
@@ -109,10 +147,10 @@ local function movable(optimizer)
 end
 
 -- A number of the container as a whole.
-local function plan_whole(plan, whole, name, new)
+local function plan_whole(plan, path, whole, name, new)
   local problem = whole:check(name, new)
   if problem then error(problem, 0) end
-  change(plan, ("%s: %s, was %s"):format(name, tostring(new or "none"), tostring(whole.base[name] or "none")),
+  change(plan, { path }, ("%s: %s, was %s"):format(name, tostring(new or "none"), tostring(whole.base[name] or "none")),
     function() whole:assign(name, new) end)
 end
 
@@ -120,23 +158,33 @@ end
 local function is_wrapped(section) return section and wrapper.is((classes.resolve(at(section, "class")))) end
 
 -- Keys of a section that are no hyperparameters: max_norm and grad_scale change, others are left.
-local function plan_section(plan, optimizer, prefix, was, now)
+local function plan_section(plan, optimizer, path, was, now)
   local moves, wrapped, whole = movable(optimizer), is_wrapped(was), rawget(optimizer, "_whole")
   for _, key in ipairs(keys_of(was, now)) do
     if not same(at(was, key), at(now, key)) then
-      if whole and whole.class.hyper[key] then plan_whole(plan, whole, key, at(now, key))
-      elseif wrapped or not moves[key] then leave(plan, prefix .. key) end
+      if whole and whole.class.hyper[key] then plan_whole(plan, below(path, key), whole, key, at(now, key))
+      elseif wrapped or not moves[key] then leave(plan, below(path, key)) end
     end
   end
+end
+
+local function have_same_names(a, b)
+  if #a ~= #b then return false end
+  for i, group in ipairs(a) do
+    if at(group, "name") ~= at(b[i], "name") then return false end
+  end
+  return true
 end
 
 local function plan_groups(plan, optimizer, was, now)
   local old, new = at(was, "groups") or {}, at(now, "groups") or {}
   local moves = movable(optimizer)
-  for i = 1, math.max(#old, #new) do
-    if not (old[i] and new[i]) or at(old[i], "name") ~= at(new[i], "name") then return leave(plan, "groups") end
+  if not have_same_names(old, new) then return leave(plan, { "groups" }) end
+  for i = 1, #old do
     for _, key in ipairs(keys_of(old[i], new[i])) do
-      if not moves[key] and not same(at(old[i], key), at(new[i], key)) then leave(plan, ("groups.%s.%s"):format(old[i].name, key)) end
+      if not moves[key] and not same(at(old[i], key), at(new[i], key)) then
+        leave(plan, { "groups", i, key }, ("groups.%s.%s"):format(old[i].name, key))
+      end
     end
   end
 end
@@ -157,22 +205,22 @@ local function same_schedule(was, now, steps)
   return prints[1] == prints[2]
 end
 
-local function plan_schedule(plan, state, optimizer, name, was, now, keep)
+local function plan_schedule(plan, state, optimizer, path, was, now, keep)
   if same_schedule(was, now, state.training_steps) then return end
   local made = now and build.schedule(now, state.training_steps) or function() return 1 end
-  change(plan, name .. ": another schedule", function()
+  change(plan, { path }, table.concat(path, ".") .. ": another schedule", function()
     keep(optim.lr_scheduler(optimizer, made, { interval = at(now, "interval") }))
   end)
 end
 
--- A run with one optimizer, and one with several, each with a section of its own.
+-- A run with one optimizer, and one with several, each with a section of its own. Values come last: they follow from what is left.
 local function plan_single(plan, state, was, now)
   local optimizer = state.optimizers
-  if type(optimizer._groups) ~= "table" then return leave(plan, "optimizer") end
-  plan_section(plan, optimizer, "optimizer.", at(was, "optimizer"), at(now, "optimizer"))
-  if not is_wrapped(at(was, "optimizer")) then plan_values(plan, optimizer, was, now) end
+  if type(optimizer._groups) ~= "table" then return leave(plan, { "optimizer" }) end
+  plan_section(plan, optimizer, { "optimizer" }, at(was, "optimizer"), at(now, "optimizer"))
   plan_groups(plan, optimizer, was, now)
-  plan_schedule(plan, state, optimizer, "lr_scheduler", at(was, "lr_scheduler"), at(now, "lr_scheduler"),
+  if not is_wrapped(at(was, "optimizer")) then plan_values(plan, optimizer, { "optimizer" }, was, now) end
+  plan_schedule(plan, state, optimizer, { "lr_scheduler" }, at(was, "lr_scheduler"), at(now, "lr_scheduler"),
     function(made) state.lr_schedulers = made end)
 end
 
@@ -180,19 +228,20 @@ local function plan_several(plan, state, was, now)
   for _, name in ipairs(keys_of(at(was, "optimizers"), at(now, "optimizers"))) do
     local old, new, optimizer = at(at(was, "optimizers"), name), at(at(now, "optimizers"), name), state.optimizers[name]
     if old and new and optimizer and optimizer._groups then
-      plan_section(plan, optimizer, ("optimizers.%s."):format(name), old, new)
-      if not is_wrapped(old) then plan_values(plan, optimizer, { optimizer = old }, { optimizer = new }) end
+      local path = { "optimizers", name }
+      plan_section(plan, optimizer, path, old, new)
+      if not is_wrapped(old) then plan_values(plan, optimizer, path, { optimizer = old }, { optimizer = new }) end
     elseif not same(old, new) then
-      leave(plan, "optimizers." .. name)
+      leave(plan, { "optimizers", name })
     end
   end
   for _, name in ipairs(keys_of(at(was, "lr_schedulers"), at(now, "lr_schedulers"))) do
     local old, new = at(at(was, "lr_schedulers"), name), at(at(now, "lr_schedulers"), name)
     if state.optimizers[name] and (state.lr_schedulers or {})[name] then
-      plan_schedule(plan, state, state.optimizers[name], "lr_schedulers." .. name, old, new,
+      plan_schedule(plan, state, state.optimizers[name], { "lr_schedulers", name }, old, new,
         function(made) state.lr_schedulers[name] = made end)
     elseif not same(old, new) then
-      leave(plan, "lr_schedulers." .. name)
+      leave(plan, { "lr_schedulers", name })
     end
   end
 end
@@ -203,9 +252,9 @@ local taken = { optimizer = true, groups = true, lr_scheduler = true, optimizers
 
 -- Everything that differs.
 local function plan_all(state, was, now)
-  local plan = { changes = {}, left = {} }
+  local plan = { was = was, now = now, changes = {}, left = {} }
   for _, name in ipairs(keys_of(was, now)) do
-    if not taken[name] and not same(rawget(was, name), rawget(now, name)) then leave(plan, name) end
+    if not taken[name] and not same(rawget(was, name), rawget(now, name)) then leave(plan, { name }) end
   end
   if state.manual then plan_several(plan, state, was, now) else plan_single(plan, state, was, now) end
   return plan
@@ -220,20 +269,21 @@ end
 
 -- Reads, plans, and then changes; nothing is changed where something is wrong.
 local function take_over(state, spec, words, kinds, begin)
-  local cfg
+  local config
   local ok, plan = pcall(function()
-    cfg = read_again(spec, words, kinds, begin)
-    return plan_all(state, state.reloaded or state.config, cfg)
+    config = read_again(spec, words, kinds, begin)
+    return plan_all(state, state.config, config.values)
   end)
   if not ok then return report(state, ("%s; the run goes on as it was"):format(tostring(plan))) end
   for _, item in ipairs(plan.changes) do
-    local made, problem = pcall(item[2])
-    report(state, made and item[1] or ("%s: %s; it stays as it was"):format(item[1], tostring(problem)))
+    local made, problem = pcall(item.apply)
+    for _, path in ipairs(made and {} or item.paths) do put_back(plan, path) end
+    report(state, made and item.line or ("%s: %s; it stays as it was"):format(item.line, tostring(problem)))
   end
   for _, name in ipairs(plan.left) do report(state, name .. " has changed too; that takes a new run") end
   if #plan.changes + #plan.left == 0 then report(state, "nothing has changed") end
-  state.reloaded = cfg
-  for name in pairs(taken) do rawset(state.config, name, rawget(cfg, name)) end
+  for name in pairs(taken) do rawset(state.config, name, rawget(plan.now, name)) end
+  state.config_text = config:text()
 end
 
 -- The contents of the files, to notice changes.
