@@ -392,11 +392,21 @@ describe("a checkpoint of format 1", function()
 end)
 
 describe("many checkpoints", function()
+  local function names_of(paths)
+    local names = {}
+    for k, path in ipairs(paths) do names[k] = path:match "[^/]+$" end
+    return names
+  end
+
   it("are listed by name; the latest is the last that is whole; litter is swept", function()
     local given = parts()
     assert.same({}, checkpoint.list(place))
     assert.is_nil((checkpoint.latest(place)))
-    for _, name in ipairs { "step-1", "step-3", "step-2" } do checkpoint.save(place .. "/" .. name, given) end
+    for _, name in ipairs { "step-1", "step-3", "step-2", "step-00000010", "step-100000000", "step-99999999" } do
+      checkpoint.save(place .. "/" .. name, given)
+    end
+    assert.same({ "step-1", "step-2", "step-3", "step-00000010", "step-99999999", "step-100000000" }, names_of(checkpoint.list(place)))
+    process.run(place, "rm -r step-00000010 step-100000000 step-99999999")
     process.run(place, "mkdir step-9.writing other; touch step-9.writing/x best.safetensors.77-0.tmp")
     assert.same({ place .. "/step-1", place .. "/step-2", place .. "/step-3" }, checkpoint.list(place))
     assert.equal(place .. "/step-3", (checkpoint.latest(place)))

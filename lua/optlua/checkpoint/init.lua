@@ -261,7 +261,18 @@ end
 -- Runs have a run.json of their own.
 local function is_checkpoint(path) return files.exists(path .. "/run.json") and not folder.exists(path .. "/checkpoints") end
 
---- The checkpoints in a folder, or in that of a run, by name; links to some are not among them.
+-- A word that stands for a name in an order where numbers in names count as numbers: step-9, step-10.
+local function rank_of(name)
+  return (name:gsub("0*(%d+)", function(digits) return ("%03d%s"):format(#digits, digits) end))
+end
+
+local function before(a, b)
+  local one, other = rank_of(a), rank_of(b)
+  if one == other then return a < b end
+  return one < other
+end
+
+--- The checkpoints in a folder, or in that of a run, by name, and by the numbers in names; links to some are not among them.
 ---@param path string
 ---@return string[] paths
 function checkpoint.list(path)
@@ -274,6 +285,7 @@ function checkpoint.list(path)
     local is_own = entry.is_folder and not entry.is_link and not folder.is_temporary(entry.name)
     if is_own and is_checkpoint(place) then found[#found + 1] = place end
   end
+  table.sort(found, before)
   return found
 end
 
