@@ -71,6 +71,30 @@ describe("a run that goes on", function()
     assert.matches("nothing is left to do", good "--resume a")
   end)
 
+  it("says what it drops in its own folder, and keeps the best of that; nothing changes where nothing is left to do", function()
+    process.write(place .. "/best.lua", [[
+      local best = { [4] = 1, [8] = 2, [12] = 5, [16] = 3 }
+      return require("script"):extend { config = { keep_best = true, keep_last = 9, monitor = "score" },
+        metrics = { score = { update = function() end, reset = function() end, compute = function() return best[STEP] or 0 end } },
+        on_step = function(state) STEP = state.step end }]])
+    good("--out a --epochs=4 --checkpoint_every=2", "best")
+    local weights, before = process.read(place .. "/a/best.safetensors"), process.run(place, "ls a/checkpoints; cat a/*.safetensors a/config.lua a/log.*").out
+    for _, step in ipairs { 6, 8 } do
+      local out = good(("--resume a/checkpoints/step-0000000%d --steps=%d"):format(step, step), "best")
+      assert.matches("nothing is left to do: " .. step, out)
+      assert.not_matches("dropped", out)
+    end
+    assert.equal(before, process.run(place, "ls a/checkpoints; cat a/*.safetensors a/config.lua a/log.*").out)
+    local out = good("--resume a/checkpoints/step-00000006 --epochs=2 --optimizer.lr=1e-5", "best")
+    assert.matches("resume: what followed step 6 is dropped, 5 checkpoints to a/checkpoints/step%-00000016; "
+      .. "its best is kept as a/best%-step%-00000012.safetensors\n", out)
+    assert.equal(weights, process.read(place .. "/a/best-step-00000012.safetensors"))
+    assert.equal(0, process.run(place, "optlua ckpt verify a/best-step-00000012").code)
+    assert.equal("step-00000002\nstep-00000004\nstep-00000006\nstep-00000008\n", process.run(place, "ls a/checkpoints").out)
+    out = good("--resume a/checkpoints/step-00000006 --epochs=2", "best")
+    assert.matches("1 checkpoint to a/checkpoints/step%-00000008; its best is kept as a/best%-step%-00000008.safetensors\n", out)
+  end)
+
   it("says that another seed has no effect", function()
     good "--out a"
     assert.matches("resume: seed: 3, was saved as 0; the run goes on with the random numbers of its checkpoint\n",

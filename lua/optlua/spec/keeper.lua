@@ -1,5 +1,6 @@
 --- keeper: the checkpoints of a run: when they are written, which are kept, how a run goes on from one.
 local checkpoint = require "optlua.checkpoint"
+local files = require "optlua.files"
 local folder = require "optlua.checkpoint.folder"
 local host = require("optlua.core").hidden
 local optlua = require "optlua"
@@ -13,6 +14,8 @@ local policies = require "optlua.spec.policy"
 local keeper = {}
 
 local function place_of(state) return state.out .. "/checkpoints" end
+
+local function path_of(state, step) return ("%s/step-%08d"):format(place_of(state), step) end
 
 -- What a run knows of itself besides its parts.
 local function progress(state, config_text)
@@ -154,7 +157,7 @@ function keeper.save(state)
   if not state.out or state.saved == state.step then return end
   local parts, config, began = keeper.parts(state), state.config, optlua.clock()
   parts.extra, parts.value = progress(state, state.config_text), value_of(state)
-  local path = ("%s/step-%08d"):format(place_of(state), state.step)
+  local path = path_of(state, state.step)
   local saved, problem = keeper.try(state.out, checkpoint.save, path, parts)
   state.saved_at = optlua.clock()
   if not saved then return state.log_file:fail(place_of(state), problem) end
@@ -300,14 +303,54 @@ local function place_in(list, path)
   end
 end
 
---- When a run has gone on in its folder from a checkpoint: what was written behind it goes, checkpoints and records of the log.
+--- The checkpoints of a run behind that from which it has gone on; nil where that lies elsewhere.
 ---@param state optlua.State that has gone on
 ---@param path string of the checkpoint
-function keeper.drop_later(state, path)
+---@return string[]? paths
+function keeper.later(state, path)
   local list = checkpoint.list(place_of(state))
   local own = place_in(list, path)
-  for k = #list, (own or #list) + 1, -1 do folder.remove(list[k]) end -- from the last back: killed meanwhile, this leaves no gap
-  log.drop_later(state.out, own and state.step or math.huge, function(file, problem) state.log_file:fail(file, problem) end)
+  return own and table.move(list, own + 1, #list, 1, {})
+end
+
+-- A name in the folder of a run that nothing has: this one, or this one with a number.
+local function free_name(base)
+  local name, k = base, 1
+  while files.exists(name .. ".safetensors") or folder.exists(name) do
+    k = k + 1
+    name = ("%s-%d"):format(base, k)
+  end
+  return name
+end
+
+-- What is the best of what is dropped stays: its weights as a copy, its checkpoint, if it has one, under another name. Where; or nil.
+local function keep_best(state, last, complain)
+  local best = ((checkpoint.read(last) or {}).extra or {}).best
+  local weights = state.out .. "/best.safetensors"
+  if not best or best.step <= state.step or not files.exists(weights) then return nil end
+  local name = free_name(("%s/best-step-%08d"):format(state.out, best.step))
+  local written, problem = files.write(name .. ".safetensors", files.read(weights))
+  if not written then complain(name .. ".safetensors", problem) end
+  os.rename(path_of(state, best.step), name)
+  return name .. ".safetensors"
+end
+
+--- When a run has gone on in its folder from a checkpoint: what was written behind it goes, checkpoints and records of the log, but
+--- for the best of it.
+---@param state optlua.State that has gone on
+---@param later string[]? checkpoints behind that
+function keeper.drop_later(state, later)
+  local function complain(file, problem) state.log_file:fail(file, problem) end
+  if later and #later > 0 then
+    local kept = keep_best(state, later[#later], complain)
+    print(("resume: what followed step %d is dropped, %d checkpoint%s to %s%s"):format(state.step, #later, #later == 1 and "" or "s",
+      later[#later], kept and "; its best is kept as " .. kept or ""))
+    for k = #later, 1, -1 do -- from the last back: killed meanwhile, this leaves no gap
+      local removed, problem = not folder.exists(later[k]) or folder.remove(later[k])
+      if not removed then complain(later[k], problem) end
+    end
+  end
+  log.drop_later(state.out, later and state.step or math.huge, complain)
 end
 
 --- Locks the folder of a run for this process.

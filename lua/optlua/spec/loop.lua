@@ -313,11 +313,18 @@ end
 
 -- The run ------------------------------------------------------------------------------------------------------
 
+--- Whether all updates, or epochs, have been made.
+---@param state optlua.State
+---@return boolean
+function loop.is_complete(state)
+  local epochs = state.config.epochs
+  return epochs and state.epoch > epochs or state.step >= math.min(state.training_steps, state.limit or math.maxinteger)
+end
+
 local function is_over(state)
   local minutes = state.config.max_minutes
   if minutes and clock() - state.began > 60 * minutes then state:stop(("%.14g minutes are over"):format(minutes)) end
-  local epochs = state.config.epochs
-  return state.stopped or epochs and state.epoch > epochs or state.step >= math.min(state.training_steps, state.limit or math.maxinteger)
+  return state.stopped or loop.is_complete(state)
 end
 
 local function after_update(state)
@@ -396,14 +403,14 @@ end
 --- Trains until a limit is reached.
 ---@param state optlua.State
 function loop.run(state)
-  if state.resumed_at and is_over(state) and not has_ended(state) then
+  if state.is_passed or state.resumed_at and loop.is_complete(state) and not has_ended(state) then
     state:say("nothing is left to do: %d updates of %d are made; more epochs or steps go on", state.step, state.training_steps)
   end
   state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
   rollback.keep(state)
   state.spec:callback("on_start", state)
   write_notes(state, "start")
-  while has_ended(state) or not is_over(state) do
+  while not state.is_passed and (has_ended(state) or not is_over(state)) do
     local ended = run_epoch(state)
     if state.signal then break end
     if not state.config.eval_every and state.validated ~= state.step then validate(state) end
@@ -411,7 +418,7 @@ function loop.run(state)
     save_or_stop(state)
     if ended then keeper.after_epoch(state) end
   end
-  if state.validation and state.validated ~= state.step and not state.signal then validate(state) end
+  if state.validation and state.validated ~= state.step and not state.signal and not state.is_passed then validate(state) end
   keeper.save(state) -- before on_end, which may draw numbers that a run without this end does not
   evaluation.finish(state)
   if state.stopped then state:say("stopped: %s", state.stopped) end

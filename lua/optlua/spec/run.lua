@@ -214,7 +214,10 @@ local function begin(state, config, opts)
   if opts.resume then
     keeper.resume(state, opts.resume, opts.policy, opts.surgery)
     state.limit = state.limit and state.limit + state.step
-    if state.out then keeper.drop_later(state, opts.resume) end
+    local later = state.out and keeper.later(state, opts.resume)
+    state.is_passed = later and #later > 0 and loop.is_complete(state)
+    if state.is_passed then return end -- nothing is done, and all stays as it is
+    if state.out then keeper.drop_later(state, later) end
   end
   if state.out then folder.fill(state.out, state.spec, config, complain_to(state)) end
 end
@@ -244,7 +247,7 @@ function run.train(spec, cfg, config, opts)
   state.signalled = signalled
   state.model:train()
   loop.run(state)
-  evaluation.around(state, loop.save, state, "last.safetensors")
+  if not state.is_passed then evaluation.around(state, loop.save, state, "last.safetensors") end
   log_file:close()
   state.log_failed = log_file.failed
   if state.saved and state.out then

@@ -16,6 +16,7 @@ local blame = require "optlua.blame"
 ---@field validation data.Dataset? the validation set
 ---@field step integer updates made
 ---@field epoch integer from 1
+---@field is_passed boolean? whether the run has nothing to do and has been further than where it goes on from
 ---@field updated_in integer? the epoch of the last update, also of one that was gone back from; nil before the first
 ---@field training_steps integer updates that the run will have
 ---@field loss number? of the last update

@@ -130,8 +130,8 @@ end
 --- What differs between two.
 function commands.diff(first, second, ...)
   if not second or ... then fail "diff needs two checkpoints" end
-  local a, b, names, differs = entries(find(first)), entries(find(second)), {}, false
-  differs = print_configs(a, b)
+  local a, b, names = entries(find(first)), entries(find(second)), {}
+  local differs = print_configs(a, b)
   for name in pairs(a) do names[name] = true end
   for name in pairs(b) do names[name] = true end
   for _, name in ipairs(options.names(names)) do
