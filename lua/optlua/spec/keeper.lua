@@ -346,8 +346,10 @@ function keeper.drop_later(state, later)
     print(("resume: what followed step %d is dropped, %d checkpoint%s to %s%s"):format(state.step, #later, #later == 1 and "" or "s",
       later[#later], kept and "; its best is kept as " .. kept or ""))
     for k = #later, 1, -1 do -- from the last back: killed meanwhile, this leaves no gap
-      local removed, problem = not folder.exists(later[k]) or folder.remove(later[k])
-      if not removed then complain(later[k], problem) end
+      if folder.exists(later[k]) then
+        local removed, problem = folder.remove(later[k])
+        if not removed then complain(later[k], problem) end
+      end
     end
   end
   log.drop_later(state.out, later and state.step or math.huge, complain)
