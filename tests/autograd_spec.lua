@@ -34,7 +34,7 @@ describe("backward", function()
     w.grad = nil;
     (w * 2):backward { gradient = tensor { 1, 1 } }
     assert.are.same({ 2, 2 }, w.grad:totable())
-    fails("needs a seed gradient of that shape", function() (w * 2):backward() end)
+    fails("needs a seed gradient of that shape, or to be made one number before, by sum%(%) or mean%(%)", function() (w * 2):backward() end)
     fails("seed gradient of float32 %(2%) was expected, got float32 %(3%)", function() (w * 2):backward(tensor { 1, 2, 3 }) end)
     fails("seed gradient of float32 %(2%) was expected, got float64", function() (w * 2):backward(tensor({ 1, 2 }, "float64")) end)
     fails("argument 2 %(gradient%): tensor expected, got number", function() (w * 2):backward(1) end)

@@ -418,7 +418,7 @@ describe("the limits", function()
     assert.near(2, steps[1], 1e-5)
     assert.near(2.5, steps[2], 1e-5)
     assert.near(1, steps[3], 1e-5)
-    assert.is_truthy(optimizer:plan():find("max_norm = 8.0 (scheduled)", 1, true))
+    assert.is_truthy(optimizer:plan():find("max_norm = 8.0 (scheduled, base 2)", 1, true))
     assert.is_truthy(optimizer:preview({ steps = 3 }):find "max_norm")
   end)
 

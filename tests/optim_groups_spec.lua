@@ -498,7 +498,7 @@ describe("an optimizer shows", function()
     local text = optimizer:plan()
     assert.matches("group spared: AdamW { .*weight_decay = 0 }", text)
     assert.matches("0.bias   ?  ?%(4%)  frozen", text)
-    assert.matches("lr = 0.1 %(scheduled%)", text)
+    assert.matches("lr = 0.1 %(scheduled, base 0.1%)", text)
     assert.matches("2 groups, 6 parameters, 34 elements, 272 bytes of state", text)
     assert.same({}, (function() -- nothing was made
       local states = {}

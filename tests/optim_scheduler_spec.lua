@@ -173,12 +173,21 @@ describe("an LR lambda", function()
     end
   end)
 
+  it("is told with the base that it moves", function()
+    local optimizer = make(2)
+    optim.lr_scheduler(optimizer, { a = function() return 0.25 end, b = optlua.schedule.value(function() return 0.25 end) })
+    assert.is_truthy(optimizer:plan():find("lr = 0.5 (scheduled, base 2)", 1, true))
+    assert.is_truthy(optimizer:plan():find("lr = 0.25 (scheduled)", 1, true))
+    assert.matches("lr = 0.5: from [^,\n]*, moved by optim.lr_scheduler from the base 2\n", optimizer:explain "param1" .. "\n")
+    assert.matches("lr = 0.25: from [^,\n]*, moved by optim.lr_scheduler\n", optimizer:explain "param2" .. "\n")
+  end)
+
   it("is asked when it is made; what gives nonsense then is not taken", function()
     local optimizer = make(1)
     optim.lr_scheduler(optimizer, { a = function() return 0.5 end })
     local function nothing() end
-    fails("optim.lr_scheduler: SGD, group 'a', step 0: the schedule gives nil; a number was expected",
-      optim.lr_scheduler, optimizer, nothing)
+    fails("optim_scheduler_spec.lua:%d+: optim.lr_scheduler: SGD, group 'a', step 0: the schedule gives nil; a number was expected",
+      function() optim.lr_scheduler(optimizer, nothing) end)
     fails("group 'b', step 0: the schedule gives nil", optim.lr_scheduler, optimizer, { a = function() return 2 end, b = nothing })
     fails("broken lambda", optim.lr_scheduler, optimizer, function() error "broken lambda" end)
     assert.equal(0.5, optimizer.groups.a.lr)

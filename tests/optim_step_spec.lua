@@ -377,7 +377,7 @@ describe("a step of one's own", function()
     assert.same({ -0.5 }, values(p))
     fails("T: step: SGD has an update; what is around it", optim.transform, optim.SGD, { name = "T", step = print })
     fails("T: Momentum has a step of its own", optim.transform, Declared, { name = "T", update = print })
-    fails("Lookahead%(LBFGS%): LBFGS has a step of its own", optim.lookahead, "LBFGS")
+    fails("Lookahead cannot stand around LBFGS, which has a step of its own", optim.lookahead, "LBFGS")
   end)
 
   it("is defined without what belongs to rules", function()

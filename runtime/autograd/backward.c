@@ -402,7 +402,8 @@ static ol_status make_seed(ol_error *error, ol_tensor *tensor, ol_tensor *seed, 
   char own[OL_SHAPE_TEXT], other[OL_SHAPE_TEXT];
   if (!seed && tensor->numel != 1)
     return ol_fail(error, OL_SHAPE,
-                   "backward: a tensor of shape %s needs a seed gradient of that shape",
+                   "backward: a tensor of shape %s needs a seed gradient of that shape, or to be "
+                   "made one number before, by sum() or mean()",
                    ol_shape_text(&tensor->shape, own));
   if (seed && (seed->dtype != tensor->dtype || !ol_shape_equal(&seed->shape, &tensor->shape)))
     return ol_fail(error, OL_SHAPE, "backward: a seed gradient of %s %s was expected, got %s %s",

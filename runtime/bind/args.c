@@ -45,7 +45,9 @@ _Noreturn static void fail_type(lua_State *L, const ol_op *op, int p, int index)
   bool number = kind == OL_DATA || kind == OL_INDEX || is_integers(kind);
   const char *want = kind == OL_ANY ? "value" : expected[kind];
   const char *got = !index ? "no value" : number ? ol_value_text(L, index) : ol_type_text(L, index);
-  fail(L, op, p, lua_pushfstring(L, "%s expected, got %s", want, got));
+  const char *hint =
+      strcmp(got, "symbol") ? "" : "; a rule has functions of its own: optim.sqrt(x)";
+  fail(L, op, p, lua_pushfstring(L, "%s expected, got %s%s", want, got, hint));
 }
 
 /* Placing: from values to parameters. */

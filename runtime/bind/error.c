@@ -11,6 +11,7 @@
 #include "autograd/anomaly.h"
 #include "bind/native.h"
 #include "bind/porting.h"
+#include "bind/symbol.h"
 #include "bind/tensor.h"
 
 static const char kept = 'e'; /* its address is the key of the error of a script's function */
@@ -85,7 +86,8 @@ const char *ol_value_text(lua_State *L, int index) {
 
 const char *ol_type_text(lua_State *L, int index) {
   if (ol_is_tensor(L, index)) return ol_to_tensor(L, index) ? "tensor" : "released tensor";
-  return luaL_typename(L, index);
+  ol_symbol symbol;
+  return ol_to_symbol(L, index, &symbol) ? "symbol" : luaL_typename(L, index);
 }
 
 /* Words longer than this are never near. */

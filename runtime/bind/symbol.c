@@ -139,7 +139,7 @@ static int64_t check_dim(lua_State *L, int arg, const char *op) {
   lua_Integer dim = lua_tointegerx(L, arg, &whole);
   if (!whole || dim == 0)
     luaL_error(L, "optim.%s: the dimension is an integer from 1, or from the end (-1), not %s", op,
-               ol_type_text(L, arg));
+               ol_value_text(L, arg));
   return dim > 0 ? dim - 1 : dim;
 }
 
@@ -213,7 +213,9 @@ static int index_symbol(lua_State *L) {
   else if (strcmp(key, "numel") == 0)
     lua_pushinteger(L, ol_shape_numel(shape));
   else
-    return luaL_error(L, "a symbol has no field '%s'; it has shape, ndim, numel",
+    return luaL_error(L,
+                      "a symbol has no field '%s'; it has shape, ndim, numel; operations are "
+                      "functions, optim.sqrt(x), and have no methods",
                       luaL_tolstring(L, 2, NULL));
   return 1;
 }

@@ -81,6 +81,9 @@ local function check_name(definition)
     blame("optim.define: a table expected, got " .. type(definition))
   end
   local name = definition.name
+  for field in pairs(name == nil and definition or {}) do
+    if options.nearest(tostring(field), { "name" }) then blame("optim.define: " .. options.unknown("field", field, fields)) end
+  end
   if type(name) ~= "string" or name == "" then blame "optim.define: name: a word is required" end
   return name
 end
@@ -134,7 +137,7 @@ end
 ---     print(w) --> tensor([0.5000, 2.5000], requires_grad=true)
 ---
 --- Fields of a definition; only name and update (or step) are required:
----   name: a word; optim.register makes it a name for containers too
+---   name: a text that is not empty; optim.register makes it a name for containers too
 ---   hyper: hyperparameters by name. A table with `default` describes one: default, min and max
 ---    (inclusive), above and below (exclusive), integer, choices (a list), type, doc. Anything else is the
 ---    default itself. A default is a number, a boolean, a word, or a list of such; limits hold for each
@@ -270,6 +273,22 @@ local function choose_shape(self, size)
   blame(("%s:program: give a shape that the class accepts: { shape = … }"):format(self.name))
 end
 
+local program_options = { shape = { required = false, type = "list", integer = true, min = 0 },
+  dtype = { default = "float32", choices = { "float32", "float64" } }, step = { default = 1, min = 1, integer = true } }
+
+-- What `program` is given: options of its own, and those of an optimizer.
+local function read_program_options(self, given)
+  local schema, rest = {}, {}
+  for _, legal in ipairs { require("optlua.optim.group").settings, self.hyper, program_options } do
+    for name, option in pairs(legal) do schema[name] = option end
+  end
+  local settings = options.check(self.name .. ":program", given, schema)
+  for name, value in pairs(given or {}) do
+    if not program_options[name] then rest[name] = value end
+  end
+  return settings, rest
+end
+
 --- What the machine runs: the rule, traced and compiled for one parameter, as text: its passes, its
 --- fused instructions and the bytes that it moves for an element of the parameter. Many rules are not the
 --- same at each update: SGD with momentum has no buffer to read at the first one, and Adam's numbers
@@ -277,20 +296,12 @@ end
 ---   shape: of the parameter; default one that the class accepts
 ---   dtype: of the parameter; default "float32"
 ---   step: which update of the parameter, from 1; default 1
----   and hyperparameters of the class, state_dtype, state_rounding
+---   and hyperparameters of the class, and what a group may say besides: state_dtype, state_rounding, clip_value …
 ---@param opts? table
 ---@return string
 function Class:program(opts)
   if self.step then blame(self.name .. ":program: the class has a step of its own; there is no program") end
-  local own = { shape = { required = false, type = "list" }, dtype = "float32",
-    step = { default = 1, min = 1, integer = true } }
-  local rest = {}
-  for key, value in pairs(opts or {}) do
-    if not own[key] then rest[key] = value end
-  end
-  local settings, problems = options.collect({ shape = opts and opts.shape, dtype = opts and opts.dtype,
-    step = opts and opts.step }, own)
-  if problems[1] then blame(("%s:program: %s"):format(self.name, problems[1])) end
+  local settings, rest = read_program_options(self, opts)
   local p = optlua.zeros(settings.shape or choose_shape(self, rest.state_dtype and 64 or 4), { dtype = settings.dtype, requires_grad = true })
   p.grad = optlua.zeros(p.shape, { dtype = settings.dtype })
   local optimizer, step = self({ { "p", p } }, rest), settings.step

@@ -309,7 +309,7 @@ end
 local function evaluate_or_raise(self, schedule, updates)
   local value, problem = evaluate(self, schedule, updates)
   if problem then
-    error(("%s: %s, step %d: %s"):format(schedule.what, self.label, updates, problem), 0)
+    blame(("%s: %s, step %d: %s"):format(schedule.what, self.label, updates, problem))
   end
   return value
 end

@@ -77,7 +77,7 @@ local function distribute(list, groups, problems)
   end
 end
 
-local function check_count(group, problems)
+local function check_count(group, list, problems)
   local count = #group.entries
   if group.expect and group.expect ~= count then
     local names = {}
@@ -85,7 +85,9 @@ local function check_count(group, problems)
     problems[#problems + 1] = ("group '%s': expect = %d, but it takes %d: %s"):format(group.name, group.expect, count,
       count > 0 and table.concat(names, ", ") or "none")
   elseif count == 0 and group.test and not group.expect and not group.given.optional then
-    problems[#problems + 1] = ("group '%s' matches no parameter, or only such that an earlier group takes"):format(group.name)
+    local why = match.unknown_type(group.given.match, list)
+    problems[#problems + 1] = ("group '%s' matches no parameter, or only such that an earlier group takes%s"):format(group.name,
+      why and "; " .. why or "")
   end
 end
 
@@ -132,7 +134,7 @@ function grouping.plan(given, list, context, problems)
   distribute(list, groups, problems)
   for key in pairs(context.settings) do legal[key] = true end
   for i, group in ipairs(groups) do
-    check_count(group, problems)
+    check_count(group, list, problems)
     inherit(group, context.defaults, used)
     tests[i] = { name = group.name, test = group.test, match = group.given.match }
     if group.class then

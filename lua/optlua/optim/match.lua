@@ -141,6 +141,19 @@ local function compile_conditions(given, roles)
   end
 end
 
+--- What a group's `match` says of types that no module which owns one of these parameters is; nil where all are there.
+---@param given any
+---@param entries table[] { name, tensor, module } each
+---@return string?
+function match.unknown_type(given, entries)
+  local types = {}
+  for _, entry in ipairs(entries) do types[type_of(entry[3]) or "none"] = true end
+  types.none = nil
+  for _, value in ipairs(as_list(type(given) == "table" and given.type or {})) do
+    if not types[value] then return "match.type: " .. options.unknown("type", value, options.names(types)) end
+  end
+end
+
 --- Makes a predicate (name, param, module) of what a group's `match` says.
 ---@param given any
 ---@param roles? table<string, true> those that parameters can have; another one is a problem

@@ -46,9 +46,15 @@ local function group_bytes(group)
   return bytes + memory.bytes(group)
 end
 
+-- The base that a schedule multiplies, behind some words; nothing where it gives values itself.
+local function base_text(group, name, words)
+  return group.scheduled[name].absolute and "" or ("%s %s"):format(words, hyper.text(group.base[name]))
+end
+
+-- A value of a group, or of a container as a whole, and whether a schedule moves it.
 local function value_text(group, name)
   local text = hyper.text(group:read(name))
-  if group.scheduled[name] then text = text .. " (scheduled)" end
+  if group.scheduled[name] then text = ("%s (scheduled%s)"):format(text, base_text(group, name, ", base")) end
   return ("%s = %s"):format(name, text)
 end
 
@@ -82,9 +88,10 @@ local function options_line(optimizer)
   if not whole then return nil end
   for _, name in ipairs(options.names(optimizer.settings)) do
     local value, default = optimizer._options[name], options.describe(optimizer.settings[name]).default
-    if whole.class.hyper[name] then value = whole:read(name) end
+    local own = whole.class.hyper[name]
+    if own then value = whole:read(name) end
     if value ~= nil and value ~= default then
-      words[#words + 1] = ("%s = %s%s"):format(name, hyper.text(value), whole.scheduled[name] and " (scheduled)" or "")
+      words[#words + 1] = own and value_text(whole, name) or ("%s = %s"):format(name, hyper.text(value))
     end
   end
   return #words > 0 and ("options { %s }"):format(table.concat(words, ", ")) or nil
@@ -166,7 +173,9 @@ local function value_lines(group, lines)
   for _, name in ipairs(group.class.hyper_names) do
     local text = ("  %s = %s: from %s"):format(name, hyper.text(group:read(name)), origin_text(group, name))
     if scales[name] then text = text .. (", times %.14g"):format(scales[name]) end
-    if group.scheduled[name] then text = text .. (", moved by %s"):format(group.scheduled[name].what) end
+    if group.scheduled[name] then
+      text = ("%s, moved by %s%s"):format(text, group.scheduled[name].what, base_text(group, name, " from the base"))
+    end
     lines[#lines + 1] = text
   end
 end

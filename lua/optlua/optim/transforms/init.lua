@@ -21,6 +21,9 @@ local made = setmetatable({}, { __mode = "k" }) -- by inner class and name
 function transforms.around(name, class, outer)
   local inner, problem = require("optlua.optim.classes").resolve(class)
   if not inner then blame(("optim.%s: %s"):format(functions[name], problem)) end
+  if inner.step and not outer.step then
+    blame(("optim.%s: %s cannot stand around %s, which has a step of its own"):format(functions[name], name, inner.name))
+  end
   made[inner] = made[inner] or {}
   if not made[inner][name] then
     local fields = { name = ("%s(%s)"):format(name, inner.name), doc = inner.doc }
