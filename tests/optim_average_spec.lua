@@ -70,7 +70,14 @@ describe("a transform of the library", function()
     fails("the inner class has one of that name", optim.resolve, "SWA(SWA(SGD))")
     fails("optim.lookahead: class: a class or its name expected, got a number", optim.lookahead, 3)
     fails("swa_start: expected an integer at least 1, got 0", optim.swa "SGD", nn.Linear(1, 1), { swa_start = 0 })
-    fails('unknown rule "swap_swa"', optim.SGD(nn.Linear(1, 1)).swap_swa, optim.SGD(nn.Linear(1, 1)))
+    for _, name in ipairs { "lookahead", "swa", "centralize", "sam" } do
+      fails(("optim.%s: a class alone expected; hyperparameters stand where"):format(name), optim[name], "SGD", { k = 10 })
+    end
+    local plain = optim.SGD(nn.Linear(1, 1))
+    for _, kind in ipairs { "ema", "swa" } do
+      fails(("swap_%s: averages are kept "):format(kind), plain["swap_" .. kind], plain)
+      fails(("with_%s: averages are kept "):format(kind), plain["with_" .. kind], plain, print)
+    end
   end)
 
   it("resumes bit for bit", function()
@@ -109,15 +116,27 @@ describe("averages in a model", function()
         error "broken"
       end)
       assert.equal(before, bits(given))
-      for _, method in ipairs { "step", "state_dict", "eval", "train" } do
-        fails(("%s: not inside with_%s, where the model holds averages"):format(method, kind), with, optimizer,
-          function() optimizer[method](optimizer) end)
-      end
       assert.equal(before, bits(given))
       optimizer["swap_" .. kind](optimizer)
-      fails("step: not inside with_" .. kind, optimizer.step, optimizer)
-      optimizer["swap_" .. kind](optimizer)
+      assert.not_equal(before, bits(given))
+      optimizer:run("swap_" .. kind)
       assert.equal(before, bits(given))
+    end
+  end)
+
+  it("leave no trace, whatever is written meanwhile", function()
+    for kind, given in pairs { ema = train(make("AdamW", { ema = 0.9 }), 5), swa = train(make("SWA(SGD)", { lr = 0.1 }), 5) } do
+      local optimizer, before, average = given.optimizer, bits(given), nil
+      local with = optimizer["with_" .. kind]
+      with(optimizer, function()
+        average = bits(given)
+        if kind == "swa" then optimizer.groups[1].swa_start = 100 end
+        optlua.no_grad(function()
+          for _, p in given.model:named_parameters() do p:fill_(7) end
+        end)
+      end)
+      assert.equal(before, bits(given))
+      with(optimizer, function() assert.equal(average, bits(given)) end)
     end
   end)
 
@@ -135,6 +154,38 @@ describe("averages in a model", function()
 end)
 
 describe("an interrupt", function()
+  -- Raises at the k-th instruction of a function, but not between a block that is left and what is done then; whether it came so far.
+  local function interrupted(k, fn, ...)
+    local raise
+    function raise()
+      if debug.getinfo(2, "S").source:find "closing%.lua" then return debug.sethook(raise, "", 1) end
+      debug.sethook()
+      error "interrupted!"
+    end
+    return not pcall(function(...)
+      debug.sethook(raise, "", k)
+      fn(...)
+      debug.sethook()
+    end, ...)
+  end
+
+  it("leaves everything as it was, wherever it comes", function()
+    for kind, given in pairs {
+      ema = { "AdamW", { ema = 0.9 } }, swa = { "SWA(SGD)", { lr = 0.1 } }, eval = { "ScheduleFreeSGD", { lr = 0.1 } },
+    } do
+      local net = { model = nn.Sequential { nn.Linear(3, 2), nn.BatchNorm1d(2) } }
+      net.optimizer = optim.container(net.model, given[1], given[2])
+      train(net, 3)
+      local with, before, k = net.optimizer["with_" .. kind], bits(net), 1
+      while interrupted(k, with, net.optimizer, function() end) do
+        assert.equal(before, bits(net), ("%s, instruction %d"):format(kind, k))
+        net.optimizer:state_dict() -- is not refused
+        k = k + 3
+      end
+      assert.is_true(k > 100)
+    end
+  end)
+
   it("brings weights and forms back", function()
     local place = process.folder()
     process.write(place .. "/run.lua", [[
@@ -196,8 +247,11 @@ describe("update_bn", function()
     assert.equal(2, model[1].num_batches_tracked:item())
     optim.update_bn(loader(4), model)
     assert.same(rng, optlua.get_rng_state())
-    optim.update_bn(function() end, model) -- no batch
+    fails("optim.update_bn: the loader gives no batch", optim.update_bn, function() end, model)
     assert.equal(3, model[1].num_batches_tracked:item())
+    local batches = loader(6):batches()
+    optim.update_bn(setmetatable({}, { __call = function() return batches() end }), model)
+    assert.equal(2, model[1].num_batches_tracked:item())
     optim.update_bn(loader(4), nn.Linear(3, 2)) -- nothing to compute
     fails("model: a module expected, got a nil", optim.update_bn, loader(4))
     fails("a loader expected, or a function that gives batches, got a? ?number", optim.update_bn, 3, model)

@@ -402,7 +402,7 @@ describe("the container's options:", function()
     fails("step: not inside with_ema", optimizer.with_ema, optimizer, function() optimizer:step() end)
     assert.equal(-1, net.weight:item())
     fails("with_ema: a function expected, got a nil", optimizer.with_ema, optimizer)
-    fails('unknown rule "swap_ema"', function() optim.container(net, "SGD"):swap_ema() end)
+    fails("swap_ema: averages are kept with the container's option ema", function() optim.container(net, "SGD"):swap_ema() end)
   end)
 
   it("state_dtype halves the states, but not averages", function()

@@ -76,7 +76,8 @@ typedef struct ol_taker {
 } ol_taker;
 
 /* Gives a leaf's gradients to a taker from the next backward on; NULL: they are the leaf's again.
- * Takes no reference: a taker takes itself away before it is destroyed. */
+ * Takes no reference: a taker takes itself away before it is destroyed. Its seat, a note of the
+ * taker that the leaf had, is 0 then. */
 static inline void ol_set_taker(ol_tensor *leaf, ol_taker *taker) {
   leaf->taker = taker ? &taker->object : NULL;
   leaf->seat = 0;

@@ -30,7 +30,7 @@ struct ol_tensor {
   uint64_t visit;     /* of a leaf, during backward: the number of the walk; else 0 */
   ol_object *hook;    /* of a leaf: an ol_hook */
   ol_object *taker;   /* of a leaf: an ol_taker, which has its gradients; borrowed */
-  int64_t seat;       /* of a leaf with a taker: what that notes of it; 0 at first */
+  int64_t seat;       /* of a leaf: what its taker notes of it, and nobody else reads */
 };
 
 /* Makes a contiguous tensor; its elements are not initialised. */

@@ -6,7 +6,7 @@
 -- optimizer's step() ends the update: it counts it, and the clock goes on.
 local core = require("optlua.core").hidden.optim
 local blame = require "optlua.blame"
-local forms = require "optlua.optim.forms"
+local phase = require "optlua.optim.phase"
 local transaction = require "optlua.optim.transaction"
 
 local backward = {}
@@ -64,7 +64,7 @@ end
 
 -- A backward has reached parameters.
 local function begin(self, visit)
-  forms.refuse(self, "backward")
+  phase.check(self, "backward")
   core.transact(open, self, visit)
 end
 

@@ -10,10 +10,10 @@ local clipping = require "optlua.optim.clipping"
 local extras = require "optlua.optim.extras"
 local Group = require "optlua.optim.group"
 local grouping = require "optlua.optim.grouping"
-local hooks = require "optlua.optim.hooks"
 local Optimizer = require "optlua.optim.optimizer"
 local params = require "optlua.optim.params"
 local parts = require "optlua.optim.parts"
+local phase = require "optlua.optim.phase"
 local storage = require "optlua.optim.storage"
 local Whole = require "optlua.optim.whole"
 local wrapper = require "optlua.optim.wrapper"
@@ -394,7 +394,7 @@ setmetatable(Container, { __index = Optimizer, __call = Container.new })
 --- a container of one class it is of that class.
 ---@param given table
 function Container:add_group(given)
-  hooks.refuse(self, "add_group")
+  phase.check(self, "add_group")
   if type(given) ~= "table" or given.params == nil then
     blame "optim.container: add_group: a table with params expected"
   end

@@ -1,28 +1,23 @@
 --- forms: what a model can hold instead of the weights that are being trained: their form for evaluation, where a class has two,
 --- or averages. They are put in and taken out again, bit for bit.
 --
--- While parameters have the form for evaluation the group keeps them as they were in training, in `kept`: what evaluates or saves
--- leaves no trace in the training. Averages are exchanged with the weights by a rule of the class, `swap_ema` or `swap_swa`.
+-- In both cases copies of the parameters as they were in training are kept, and put back: what evaluates or saves leaves no trace
+-- in the training. While parameters have the form for evaluation the group has the copies, in `kept`, which is saved; while a
+-- function runs with averages the call has them. swap_ema and swap_swa exchange weights and averages, by a rule of the class.
 local blame = require "optlua.blame"
+local closing = require "optlua.closing"
+local phase = require "optlua.optim.phase"
 local statistics = require "optlua.optim.statistics"
 local transaction = require "optlua.optim.transaction"
 
 local forms = {}
 
-local function closing(fn) return setmetatable({}, { __close = fn }) end
-
 local function check_function(self, what, fn)
   if type(fn) ~= "function" then blame(("%s: %s: a function expected, got a %s"):format(self._name, what, type(fn))) end
 end
 
---- Raises while averages are in the model.
----@param self table
----@param what string
-function forms.refuse(self, what)
-  if self._swapped then
-    blame(("%s: %s: not inside with_%s, where the model holds averages"):format(self._name, what, self._swapped))
-  end
-end
+--- Rules of classes that are methods of the optimizer too, which keep account of what the model holds.
+forms.methods = { eval = true, train = true, swap_ema = true, swap_swa = true }
 
 -- Two forms ------------------------------------------------------------------------------------------------
 
@@ -44,6 +39,10 @@ local function copies(group)
   return tensors
 end
 
+local function put(group, tensors)
+  for i, tensor in pairs(tensors) do group.handle:put(i, tensor) end
+end
+
 local function versions(group)
   local list = {}
   for i in ipairs(group.params) do list[i] = group.handle:version(i) end
@@ -54,11 +53,13 @@ end
 --- everything back.
 ---@param self table
 function forms.eval(self)
-  forms.refuse(self, "eval")
   local list, kept = groups_of(self, "train"), {}
   if #list == 0 then return end
   for k, group in ipairs(list) do kept[k] = copies(group) end
-  for k, group in ipairs(list) do group.kept, group.mode = kept[k], "eval" end
+  for k, group in ipairs(list) do
+    group.kept = kept[k] -- first: an interrupt may come in between
+    group.mode = "eval"
+  end
   local ok, problem = pcall(transaction.run, { _groups = list }, "eval")
   if not ok then
     forms.train(self)
@@ -82,21 +83,32 @@ local function intact(group)
   return tensors, others
 end
 
+-- Writes what was kept into the parameters of groups. Where this is interrupted it can be done again: all that was kept is true.
+local function put_back(groups, kept)
+  for k, group in ipairs(groups) do group.kept, group.versions = kept[k], nil end
+  for k, group in ipairs(groups) do
+    put(group, kept[k])
+    group.mode = "train"
+  end
+end
+
 --- Gives parameters the form for training: what was kept of them, or, of those that were written meanwhile, what the rule says.
 ---@param self table
 function forms.train(self)
-  forms.refuse(self, "train")
   local list, kept, any = groups_of(self, "eval"), {}, false
   for k, group in ipairs(list) do
     local others
     kept[k], others = intact(group)
     any = any or others
   end
-  if any then transaction.run({ _groups = list }, "train") end
-  for k, group in ipairs(list) do
-    for i, tensor in pairs(kept[k]) do group.handle:put(i, tensor) end
-    group.mode, group.kept, group.versions = "train", {}, nil
+  if any then
+    transaction.run({ _groups = list }, "train")
+    for k, group in ipairs(list) do
+      for i, tensor in pairs(copies(group)) do kept[k][i] = kept[k][i] or tensor end
+    end
   end
+  put_back(list, kept)
+  for _, group in ipairs(self._groups) do group.kept = {} end
 end
 
 --- The form that parameters have now; nil where no class has two.
@@ -114,61 +126,76 @@ end
 function forms.evaluated(self, fn, ...)
   if forms.mode(self) ~= "train" then return fn(...) end
   local _ <close> = closing(function() forms.train(self) end)
-  forms.eval(self)
-  local results = table.pack(fn(...)) -- no tail call: it is not over yet
-  return table.unpack(results, 1, results.n)
+  return phase.during(self, "with_eval", function(...)
+    forms.eval(self)
+    return fn(...)
+  end, ...)
 end
 
 -- Averages -------------------------------------------------------------------------------------------------
 
 local averages = { "ema", "swa" } -- that of the container stands before that of a class
 
+-- The groups that keep averages of a kind.
+local function keepers(self, kind)
+  local list = {}
+  for _, group in ipairs(self._groups) do
+    if group.class.rules["swap_" .. kind] then list[#list + 1] = group end
+  end
+  return list
+end
+
+-- Raises where a method asks for averages that cannot be had, or not now.
+local function check_averages(self, method, kind)
+  phase.check(self, method)
+  if #keepers(self, kind) > 0 then return end
+  blame(("%s: %s: %s"):format(self._name, method, kind == "ema" and "averages are kept with the container's option ema"
+    or "averages are kept by optim.swa(class)"))
+end
+
 --- Exchanges the weights and their averages.
 ---@param self table
 ---@param kind "ema"|"swa"
 function forms.swap(self, kind)
-  if self._swapped and self._swapped ~= kind then forms.refuse(self, "swap_" .. kind) end
-  self:run("swap_" .. kind)
-  self._swapped = not self._swapped and kind or nil
+  local rule = "swap_" .. kind
+  check_averages(self, rule, kind)
+  transaction.run(self, rule)
+  self._phase = self._phase ~= kind and kind or nil
 end
 
--- Another number after each write into parameters.
-local function stamp(self)
-  local sum = 0
-  for _, group in ipairs(self._groups) do
-    for _, version in ipairs(versions(group)) do sum = sum + version end
+-- The averages of the parameters of a group, by number: of those that were updated.
+local function averages_of(group, kind)
+  local found = {}
+  for i in ipairs(group.params) do
+    local _, tensors = group.handle:state(i)
+    for k, tensor in ipairs(tensors) do
+      if group.of_shape[group.shape_of[i]][k].name == kind then found[i] = tensor end
+    end
   end
-  return sum
+  return found
 end
 
--- Exchanges weights and averages again, unless they have not been exchanged since `before`. An interrupt may come in between.
-local function swap_back(self, kind, before)
-  if not self._swapped and stamp(self) == before then return end
-  self._swapped = kind
-  local now = stamp(self)
-  local ok, problem = pcall(self.run, self, "swap_" .. kind)
-  if not ok and stamp(self) == now then ok, problem = pcall(self.run, self, "swap_" .. kind) end
-  if not ok and stamp(self) == now then error(problem, 0) end
-  self._swapped = nil
-end
-
---- Calls a function with averages of the weights in the model. Afterwards, also after an error, weights and running statistics are
---- as before.
+--- Calls a function with averages of the weights in the model. Meanwhile copies of the weights are kept, and put back afterwards,
+--- also after an error; running statistics too.
 ---@param self table
 ---@param kind "ema"|"swa"
 ---@param fn function
 ---@return any ... what it returns
 function forms.averaged(self, kind, fn, ...)
-  check_function(self, "with_" .. kind, fn)
-  if self._swapped then return fn(...) end
-  local restore, before = statistics.keep(self), stamp(self)
+  local method = "with_" .. kind
+  check_function(self, method, fn)
+  check_averages(self, method, kind)
+  if phase.holds_averages(self) then return fn(...) end
+  local groups, restore, kept = keepers(self, kind), statistics.keep(self), {}
+  for k, group in ipairs(groups) do kept[k] = copies(group) end
   local _ <close> = closing(function()
-    swap_back(self, kind, before)
+    for k, group in ipairs(groups) do put(group, kept[k]) end
     restore()
   end)
-  forms.swap(self, kind)
-  local results = table.pack(fn(...))
-  return table.unpack(results, 1, results.n)
+  return phase.during(self, method, function(...)
+    for _, group in ipairs(groups) do put(group, averages_of(group, kind)) end
+    return fn(...)
+  end, ...)
 end
 
 --- Which averages of the weights an optimizer keeps, if any.
@@ -176,9 +203,7 @@ end
 ---@return "ema"|"swa"|nil
 function forms.average(self)
   for _, kind in ipairs(averages) do
-    for _, group in ipairs(self._groups) do
-      if group.class.rules["swap_" .. kind] then return kind end
-    end
+    if #keepers(self, kind) > 0 then return kind end
   end
 end
 
@@ -200,13 +225,12 @@ end
 ---@return any ... what it returns
 function forms.with_eval(self, fn, ...)
   check_function(self, "with_eval", fn)
+  phase.check(self, "with_eval")
   local kind = forms.average(self)
   if kind then return forms.averaged(self, kind, fn, ...) end
   if forms.mode(self) ~= "train" then return fn(...) end
-  local restore = statistics.keep(self)
-  local _ <close> = closing(restore)
-  local results = table.pack(forms.evaluated(self, fn, ...))
-  return table.unpack(results, 1, results.n)
+  local _ <close> = closing(statistics.keep(self))
+  return forms.evaluated(self, fn, ...)
 end
 
 return forms

@@ -1,5 +1,6 @@
 --- hooks: functions of the script that are called before and after each step.
 local blame = require "optlua.blame"
+local phase = require "optlua.optim.phase"
 
 local hooks = {}
 
@@ -28,32 +29,16 @@ function hooks.add(what, list, fn)
   return hook
 end
 
---- Calls a function while the optimizer cannot step, and has the groups and states that it has.
----@param optimizer table
----@param fn function
-function hooks.busy(optimizer, fn, ...)
-  local before = optimizer._busy
-  optimizer._busy = "its own step"
-  local _ <close> = setmetatable({}, { __close = function() optimizer._busy = before end })
-  fn(...)
-end
-
---- Calls the hooks of a list in their order. Meanwhile the optimizer is busy.
+--- Calls the hooks of a list in their order, in a phase of the optimizer.
 ---@param optimizer table
 ---@param list table
-function hooks.run(optimizer, list)
+---@param name "before"|"after"
+function hooks.run(optimizer, list, name)
   if #list == 0 then return end
   local current = table.move(list, 1, #list, 1, {}) -- a hook may take itself away
-  optimizer._busy = "a hook of its step"
-  local _ <close> = setmetatable({}, { __close = function() optimizer._busy = nil end })
-  for _, hook in ipairs(current) do hook.fn(optimizer) end
-end
-
---- Raises while the optimizer is busy.
----@param optimizer table
----@param what string
-function hooks.refuse(optimizer, what)
-  if optimizer._busy then blame(("%s: %s: not from %s"):format(optimizer._name, what, optimizer._busy)) end
+  phase.during(optimizer, name, function()
+    for _, hook in ipairs(current) do hook.fn(optimizer) end
+  end)
 end
 
 return hooks

@@ -10,6 +10,7 @@ local hooks = require "optlua.optim.hooks"
 local hyper = require "optlua.optim.hyper"
 local overview = require "optlua.optim.overview"
 local params = require "optlua.optim.params"
+local phase = require "optlua.optim.phase"
 local planning = require "optlua.optim.planning"
 local statedict = require "optlua.optim.statedict"
 local stepping = require "optlua.optim.stepping"
@@ -251,7 +252,7 @@ end
 --- the optimizer was made with. Schedules for all groups hold for it too.
 ---@param given table
 function Optimizer:add_group(given)
-  hooks.refuse(self, "add_group")
+  phase.check(self, "add_group")
   if not planning.is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
   local plan, problems = self:_plan(self.class, given)
   self:_check({ plan }, problems)
@@ -326,11 +327,10 @@ Optimizer.__index = Optimizer._reader(Optimizer)
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)
-  if self._swapped then forms.refuse(self, "step") end
-  hooks.refuse(self, "step")
+  phase.check(self, "step")
   if self._updater then
     backward.step(self, closure)
-    return hooks.run(self, self._after)
+    return hooks.run(self, self._after, "after")
   end
   return stepping.step(self, closure)
 end
@@ -368,15 +368,22 @@ function Optimizer:run(name)
     for rule in pairs(group.class.rules) do known[rule] = true end
   end
   if not known[name] then blame(("%s: run: %s"):format(self._name, options.unknown("rule", name, options.names(known)))) end
-  if name == "eval" or name == "train" then return self[name](self) end
+  if forms.methods[name] then return self[name](self) end
+  phase.check(self, "run")
   transaction.run(self, name)
 end
 
 --- Gives parameters the form for evaluation, where the class has two; nothing otherwise.
-function Optimizer:eval() forms.eval(self) end
+function Optimizer:eval()
+  phase.check(self, "eval")
+  forms.eval(self)
+end
 
 --- Gives parameters the form for training again: bit for bit what they were, unless they were written meanwhile.
-function Optimizer:train() forms.train(self) end
+function Optimizer:train()
+  phase.check(self, "train")
+  forms.train(self)
+end
 
 --- Calls a function while the model holds what is to be evaluated: the averages of the weights, where the container (ema) or the
 --- class (SWA) keeps some, or the form for evaluation, where the class has two. Afterwards, also after an error, weights and
@@ -386,7 +393,10 @@ function Optimizer:train() forms.train(self) end
 function Optimizer:with_eval(fn, ...) return forms.with_eval(self, fn, ...) end
 
 -- What saves calls: see forms.
-function Optimizer:_evaluated(fn) return forms.evaluated(self, fn) end
+function Optimizer:_evaluated(fn)
+  phase.check(self, "state_dict")
+  return forms.evaluated(self, fn)
+end
 function Optimizer:_mode() return forms.mode(self) end
 
 --- Exchanges the weights and their averages, where the container keeps some (ema); parameters that were
@@ -460,7 +470,7 @@ function Optimizer:preview(opts) return overview.preview(self, opts) end
 --- Everything that is needed to go on: a flat table by name. Tensors share memory with the optimizer.
 ---@return table<string, any>
 function Optimizer:state_dict()
-  forms.refuse(self, "state_dict")
+  phase.check(self, "state_dict")
   backward.refuse_open(self, "state_dict")
   return statedict.save(self)
 end
@@ -471,12 +481,13 @@ end
 ---@param opts? { strict?: boolean }
 ---@return { missing: string[], unexpected: string[] }
 function Optimizer:load_state_dict(state, opts)
-  hooks.refuse(self, "load_state_dict")
+  phase.check(self, "load_state_dict")
   return statedict.load(self, state, opts)
 end
 
 -- The first half of loading: what is wrong with a state, in words, by kind, and what loads it.
 function Optimizer:_prepare(state, strict)
+  phase.check(self, "load_state_dict")
   local found, commit = statedict.prepare(self, state)
   return statedict.describe(self._name, found, strict), found, commit
 end

@@ -132,7 +132,9 @@ local function read_numbers(reader, group)
   for _, name in ipairs(group.class.number_names) do
     local key = ("group.%s.%s"):format(group.name, name)
     local value = reader:take(key)
-    if value ~= nil and type(value) ~= "number" then reader:complain("%s: a number expected, got %s", key, type(value)) end
+    if value ~= nil and (type(value) ~= "number" or value ~= value) then
+      reader:complain("%s: a number expected, got %s", key, value ~= value and "NaN" or type(value))
+    end
     if value ~= nil then numbers[name] = value end
   end
   return numbers

@@ -1,6 +1,7 @@
 --- statistics: running statistics of batch norms, which belong to the weights that were in the model when they were gathered.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local closing = require "optlua.closing"
 local options = require "optlua.options"
 local params = require "optlua.optim.params"
 
@@ -61,8 +62,8 @@ end
 
 -- Functions over the batches of a loader, a dataset, or what iterates over batches itself.
 local function batches_of(source)
-  if options.is_callable(source) and type(source) == "function" then return source end
   if type(source) == "table" and type(source.batches) == "function" then return source:batches() end
+  if options.is_callable(source) then return source end
   blame(("optim.update_bn: a loader expected, or a function that gives batches, got %s"):format(type(source)))
 end
 
@@ -99,18 +100,19 @@ function statistics.update_bn(loader, model, opts)
   local modes, momenta, kept, rng, done = {}, {}, copies(norms), optlua.get_rng_state(), false
   for _, module in model:named_modules() do modes[module] = module.training end
   for i, norm in ipairs(norms) do momenta[i] = norm.momentum end
-  local _ <close> = setmetatable({}, { __close = function()
+  local _ <close> = closing(function()
     for module, mode in pairs(modes) do rawset(module, "training", mode) end
     for i, norm in ipairs(norms) do norm.momentum = momenta[i] end
     optlua.set_rng_state(rng)
     if not done then put_back(kept) end
-  end })
+  end)
   for _, norm in ipairs(norms) do
     norm:reset_running_stats()
     norm.momentum = false
   end
   model:train()
-  done = optlua.no_grad(run, model, next_batch, opts.batches) > 0
+  if optlua.no_grad(run, model, next_batch, opts.batches) == 0 then blame "optim.update_bn: the loader gives no batch" end
+  done = true
 end
 
 return statistics

@@ -9,6 +9,7 @@ local memory = require "optlua.optim.memory"
 local members = require "optlua.optim.members"
 local optlua = require "optlua"
 local options = require "optlua.options"
+local phase = require "optlua.optim.phase"
 local statistics = require "optlua.optim.statistics"
 local transaction = require "optlua.optim.transaction"
 
@@ -250,10 +251,10 @@ local function is_alone(run)
   return found ~= nil and found.definition.needs_closure and #run.optimizer._members == 0
 end
 
--- Calls a function for the classes that have a field; the optimizer is busy meanwhile, and nothing is recorded.
+-- Calls a function for the classes that have a field, within the step; nothing is recorded.
 local function for_classes(run, field, fn)
   for _, class in ipairs(run.classes) do
-    if class.definition[field] then hooks.busy(run.optimizer, optlua.no_grad, fn, run, class) end
+    if class.definition[field] then phase.during(run.optimizer, "step", optlua.no_grad, fn, run, class) end
   end
   run.place = nil
 end
@@ -273,9 +274,9 @@ end
 local function take(run)
   local self = run.optimizer
   transaction.stage(self)
-  if run.closure and not is_alone(run) then hooks.busy(self, run.evaluate) end
+  if run.closure and not is_alone(run) then phase.during(self, "step", run.evaluate) end
   for_classes(run, "gradients", find_gradients)
-  hooks.run(self, self._before)
+  hooks.run(self, self._before, "before")
   for_classes(run, "step", step_class)
   if not step_with_members(self) then error(SKIP, 0) end
   count_updates(run)
@@ -336,11 +337,11 @@ function stepping.step(self, closure)
   if is_special(self) then
     loss = step_specially(self, closure)
   else
-    if closure then loss = optlua.enable_grad(closure) end
-    hooks.run(self, self._before)
+    if closure then loss = phase.during(self, "step", optlua.enable_grad, closure) end
+    hooks.run(self, self._before, "before")
     if #self._members > 0 then step_with_members(self) else transaction.step(self) end
   end
-  hooks.run(self, self._after)
+  hooks.run(self, self._after, "after")
   return loss
 end
 

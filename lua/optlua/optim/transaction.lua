@@ -15,14 +15,7 @@ local commit_group, settle, conclude = Group.commit, Group.settle, Group.conclud
 local function stage(self)
   local groups, updates = self._groups, self._clock.updates
   if self._whole then self._whole:move(updates) end
-  for i = 1, #groups do
-    local group = groups[i]
-    if group.mode ~= "train" then
-      error(("%s: its parameters are of the form for evaluation; call train() of the optimizer before a step")
-        :format(group.label), 0)
-    end
-    stage_group(group, updates)
-  end
+  for i = 1, #groups do stage_group(groups[i], updates) end
 end
 
 --- Evaluates schedules and runs rules on symbols; false where no gradient is present, or awaited.

@@ -1,6 +1,7 @@
 --- evaluation: what the model of a run holds while it is validated, or saved to be used: averages of the weights, or the form for
 --- evaluation, where an optimizer has some, with running statistics of batch norms that belong to them.
 local optlua = require "optlua"
+local closing = require "optlua.closing"
 local forms = require "optlua.optim.forms"
 local statistics = require "optlua.optim.statistics"
 
@@ -29,7 +30,7 @@ end
 -- Functions of the script may have handed parameters alone to the optimizer: it does not know the modules then.
 local function keeping_statistics(state, fn, ...)
   local restore = statistics.keep { model_parts = { state.model } }
-  local _ <close> = setmetatable({}, { __close = restore })
+  local _ <close> = closing(restore)
   update_statistics(state)
   local results = table.pack(fn(...))
   return table.unpack(results, 1, results.n)

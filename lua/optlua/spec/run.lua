@@ -1,5 +1,6 @@
 --- run: one run of a spec: what is built in which order, the folder of the run, the result.
 local optlua = require "optlua"
+local closing = require "optlua.closing"
 local blame = require "optlua.blame"
 local build = require "optlua.spec.build"
 local evaluation = require "optlua.spec.evaluation"
@@ -198,9 +199,9 @@ end
 
 -- A run that fails before its first update takes a new folder away again, when this is closed.
 local function remover(state)
-  return setmetatable({}, { __close = function(_, problem)
+  return closing(function(problem)
     if problem ~= nil and not state.updated_in then folders.remove(state.out) end
-  end })
+  end)
 end
 
 -- Begins with the weights of a file.

@@ -1,6 +1,7 @@
 --- runs: whether a class does the same again: from the start, on several threads, after a save; and changes nothing when a
 --- step fails.
 local optlua = require "optlua"
+local closing = require "optlua.closing"
 local subjects = require "optlua.optim.check.subject"
 local trial = require "optlua.optim.check.trial"
 
@@ -42,7 +43,7 @@ end
 function runs.threads(subject)
   local pieces, before = large_pieces(subject), optlua.get_num_threads()
   if not pieces then return false, "no large parameter is accepted" end
-  local _ <close> = setmetatable({}, { __close = function() optlua.set_num_threads(before) end })
+  local _ <close> = closing(function() optlua.set_num_threads(before) end)
   optlua.set_num_threads(3)
   if optlua.get_num_threads() ~= 3 then return false, "this build has one thread" end
   local three = on_threads(subject, pieces, 3)

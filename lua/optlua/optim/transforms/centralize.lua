@@ -25,6 +25,6 @@ end
 --- In configs the class is named "Centralize(SGD)".
 ---@param class optlua.optim.Class|string
 ---@return optlua.optim.Class
-local function centralize(class) return transforms.around("Centralize", class, definition) end
+local function centralize(class, ...) return transforms.around("Centralize", definition, class, ...) end
 
 return centralize

@@ -15,10 +15,15 @@ local made = setmetatable({}, { __mode = "k" }) -- by inner class and name
 
 --- Makes a class from a class, once.
 ---@param name string of the transform
----@param class optlua.optim.Class|string
 ---@param outer table fields of `transform`
+---@param class optlua.optim.Class|string what the script gave
+---@param ... any and what else it gave: an error
 ---@return optlua.optim.Class
-function transforms.around(name, class, outer)
+function transforms.around(name, outer, class, ...)
+  if select("#", ...) > 0 then
+    blame(("optim.%s: a class alone expected; hyperparameters stand where the class it makes is called: optim.%s(class)(parameters, "
+      .. "{ lr = 0.1 })"):format(functions[name], functions[name]))
+  end
   local inner, problem = require("optlua.optim.classes").resolve(class)
   if not inner then blame(("optim.%s: %s"):format(functions[name], problem)) end
   if inner.step and not outer.step then

@@ -34,6 +34,6 @@ end
 --- "Lookahead(SGD)".
 ---@param class optlua.optim.Class|string
 ---@return optlua.optim.Class
-local function lookahead(class) return transforms.around("Lookahead", class, definition) end
+local function lookahead(class, ...) return transforms.around("Lookahead", definition, class, ...) end
 
 return lookahead

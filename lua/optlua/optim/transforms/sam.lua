@@ -65,6 +65,6 @@ end
 --- in proportion to its size (ASAM; its authors use ten times the rho). In configs the class is named "SAM(SGD)".
 ---@param class optlua.optim.Class|string
 ---@return optlua.optim.Class
-local function sam(class) return transforms.around("SAM", class, definition) end
+local function sam(class, ...) return transforms.around("SAM", definition, class, ...) end
 
 return sam

@@ -14,17 +14,16 @@ local definition = {
 function definition.update(p, g, s, h, inner_update)
   local new = inner_update(p, g)
   local since = h.step - h.swa_start
-  if since == 0 then
-    s.swa = new
-  elseif since > 0 and since % h.swa_every == 0 then
+  if since <= 0 then
+    s.swa = new -- until there is an average it is the weights themselves
+  elseif since % h.swa_every == 0 then
     s.swa = optim.lerp(s.swa, new, 1 / (since // h.swa_every + 1))
   end
   return new
 end
 
---- Exchanges weights and averages, where there are some yet.
-function definition.swap_swa(p, s, h)
-  if h.step < h.swa_start then return p end
+--- Exchanges weights and averages.
+function definition.swap_swa(p, s)
   local average = s.swa
   s.swa = p
   return average
@@ -48,6 +47,6 @@ end
 --- Hyperparameters besides those of the class: swa_start = 1, swa_every = 1. In configs the class is named "SWA(SGD)".
 ---@param class optlua.optim.Class|string
 ---@return optlua.optim.Class
-local function swa(class) return transforms.around("SWA", class, definition) end
+local function swa(class, ...) return transforms.around("SWA", definition, class, ...) end
 
 return swa

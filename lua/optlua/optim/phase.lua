@@ -1,0 +1,66 @@
+--- phase: what an optimizer is in the middle of, and which of its methods can be called meanwhile.
+local blame = require "optlua.blame"
+local closing = require "optlua.closing"
+
+local phase = {}
+
+-- A phase: why methods are refused in it, and which are not. Methods that are not looked at (zero_grad, stats …) always can be called.
+local function define(why, ...)
+  local legal = {}
+  for _, method in ipairs { ... } do legal[method] = true end
+  return { why = why, legal = legal }
+end
+
+local phases = {
+  step = define("not from its own step", "state_dict"), -- closures, steps of classes
+  before = define("not from a hook of its step", "state_dict"),
+  after = define("not from a hook of its step", "state_dict", "with_eval", "with_ema", "with_swa", "backward"),
+  eval = define("not while parameters have the form for evaluation; call train() of the optimizer first", "eval", "train",
+    "with_eval", "state_dict", "load_state_dict", "add_group", "run"),
+  with_eval = define("not inside with_eval, where parameters have the form for evaluation", "with_eval", "state_dict"),
+}
+for _, kind in ipairs { "ema", "swa" } do
+  local with, swap = "with_" .. kind, "swap_" .. kind
+  phases[with] = define(("not inside %s, where the model holds averages"):format(with), with, "with_eval")
+  phases[kind] = define(("not while the model holds averages; %s() puts the weights back"):format(swap), swap, with, "with_eval")
+  phases[with].averages, phases[kind].averages = true, true
+end
+
+-- Whether parameters have the form for evaluation: what is saved and loaded, and seen by all that share the groups.
+local function is_eval(self)
+  local groups = self._groups
+  for i = 1, #groups do
+    if groups[i].mode ~= "train" then return true end
+  end
+  return false
+end
+
+--- Raises when a method cannot be called now.
+---@param self table the optimizer
+---@param method string
+function phase.check(self, method)
+  local now = self._phase or is_eval(self) and "eval"
+  if now and not phases[now].legal[method] then blame(("%s: %s: %s"):format(self._name, method, phases[now].why)) end
+end
+
+--- Whether averages are in the model.
+---@param self table
+---@return boolean
+function phase.holds_averages(self)
+  local now = self._phase
+  return now ~= nil and phases[now].averages == true
+end
+
+--- Calls a function in a phase; afterwards, also after an error, that is the one before.
+---@param self table
+---@param name string
+---@param fn function
+---@return any ... what it returns
+function phase.during(self, name, fn, ...)
+  local before = self._phase
+  local _ <close> = closing(function() self._phase = before end)
+  self._phase = name
+  return fn(...)
+end
+
+return phase
