@@ -15,7 +15,8 @@
  * vanish.
  *
  * In memory the codes stand first, in order; then, from ol_codes_scales on, the largest magnitude
- * of each block as float. A block with a NaN or an infinity is NaN as a whole. */
+ * of each block as float. An infinity is stored as the largest scale, so that it does not spoil its
+ * neighbours; a block with a NaN is NaN as a whole. */
 #ifndef OL_RULE_NARROW_H
 #define OL_RULE_NARROW_H
 
@@ -121,11 +122,14 @@ static inline float ol_code_top(bool positive) {
 }
 
 /* What is stored as the scale of a block, from the bits of its largest magnitude. Very small ones
- * are raised: their factor would not be finite. */
+ * are raised, for their factor would not be finite; and what is as good as infinite is lowered, for
+ * the highest code would not be. */
 static inline float ol_code_scale(uint32_t largest) {
+  const float lowest = 0x1p-90f, highest = 0x1.fffff0p127f;
   float x = ol_float_of(largest);
-  if (largest >= 0x7f800000) return NAN;
-  return largest > 0 && x < 0x1p-90f ? 0x1p-90f : x;
+  if (x != x) return NAN;
+  if (x > highest) return highest;
+  return largest > 0 && x < lowest ? lowest : x;
 }
 
 /* What elements are multiplied with before they become codes. */
