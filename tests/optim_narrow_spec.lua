@@ -126,9 +126,9 @@ describe("codes of 8 bits", function()
   it("hold infinity as the largest number, and leave its neighbours finite", function()
     local values = optlua.full({ 4096 }, 1e30)
     values[300], values[1000], values[2000] = 1 / 0, -1 / 0, 3.4028234e38
-    local state = widened(kept(values, { state_dtype = "8bit-all", state_rounding = "nearest" }))
+    local state_of_ends = widened(kept(values, { state_dtype = "8bit-all", state_rounding = "nearest" }))
     for slot, sign in pairs { plain = -1, size = 1 } do
-      local got = numbers(state["state.w." .. slot])
+      local got = numbers(state_of_ends["state.w." .. slot])
       for k = 1, 4096 do
         local want = k == 1000 and sign * 3.4028e38 or (k == 300 or k == 2000) and 3.4028e38
         if want then assert.is_true(math.abs(got[k] / want - 1) < 1e-4) end

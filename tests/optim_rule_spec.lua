@@ -528,7 +528,10 @@ describe("a definition is refused", function()
   it("for numbers of the group, and accepts", function()
     fails("group.x: a number under a name expected, got string", define, { group = { x = "1" } })
     fails("group.x: a number under a name expected, got NaN", define, { group = { x = 0 / 0 } })
-    fails("belongs to a hyperparameter", define, { group = { lr = 0 }, hyper = { lr = 1 } })
+    fails("is that of a hyperparameter", define, { group = { lr = 0 }, hyper = { lr = 1 } })
+    for _, word in ipairs { "step", "mode", "rounding_seed", "max_group_norm", "names", "state" } do
+      fails(("group.%s: the name is that"):format(word), define, { group = { [word] = 0 } })
+    end
     fails("accepts: unknown option", define, { accepts = { dims = 2 } })
     fails("accepts: a table or a function", define, { accepts = 2 })
   end)

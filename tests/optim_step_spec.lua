@@ -448,6 +448,60 @@ describe("a closure", function()
     end
   end)
 
+  it("may fail at any call, and running statistics are as they were", function()
+    local model = nn.Sequential { nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1) }
+    local fail_at, calls
+    for _, name in ipairs { "LBFGS", "SAM(SGD)" } do
+      local optimizer = optim.container(model, name, { lr = 0.01 })
+      local before = { model[2].num_batches_tracked:item(), values(model[2].running_mean), values(model[2].running_var) }
+      for at = 1, 2 do
+        fail_at, calls = at, 0
+        fails("no more", optimizer.step, optimizer, function()
+          calls = calls + 1
+          optimizer:zero_grad()
+          local loss = model(optlua.randn { 8, 2 }):square():mean()
+          loss:backward()
+          if calls == fail_at then error "no more" end
+          return loss
+        end)
+        assert.same(before, { model[2].num_batches_tracked:item(), values(model[2].running_mean), values(model[2].running_var) })
+      end
+    end
+  end)
+
+  it("may be left for good in a coroutine that is closed, and everything is as it was", function()
+    for _, class in ipairs { optim.LBFGS, optim.sam(optim.AdamW) } do
+      for at = 1, 2 do
+        local p = param { 1, 2 }
+        local optimizer = class({ p }, { lr = 0.1 })
+        local inner, calls, before = closure_of(optimizer, p), 0, bits(optimizer)
+        local co = coroutine.create(function()
+          optimizer:step(function()
+            calls = calls + 1
+            if calls == at then coroutine.yield() end
+            return inner()
+          end)
+        end)
+        assert(coroutine.resume(co))
+        assert.equal("suspended", coroutine.status(co))
+        assert(coroutine.close(co))
+        assert.equal(before, bits(optimizer))
+        optimizer:step(inner)
+        assert.equal(1, optimizer:stats().updates)
+      end
+    end
+    local p = param({ 1, 2 }, { 1, 1 })
+    local optimizer = optim.define { name = "Own", step = function(_, group)
+      group.params[1]:add_(10)
+      coroutine.yield()
+    end } { p }
+    local co = coroutine.create(function() optimizer:step() end)
+    assert(coroutine.resume(co))
+    assert.same({ 11, 12 }, values(p))
+    assert(coroutine.close(co))
+    assert.same({ 1, 2 }, values(p))
+  end)
+
   it("must give finite gradients at first, where that is asked for", function()
     local list = { { "p", param { 1 } } }
     local p, calls = list[1][2], 0

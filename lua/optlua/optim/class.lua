@@ -97,8 +97,8 @@ local function check_numbers(what, declared, schema)
       blame(("%s: group.%s: a number under a name expected, got %s"):format(what, tostring(name),
         value ~= value and "NaN" or type(value)))
     end
-    if schema[name] or name == "step" then
-      blame(("%s: group.%s: the name belongs to a hyperparameter or to the step count"):format(what, name))
+    if schema[name] or hyper.is_reserved(name) then
+      blame(("%s: group.%s: the name is that of a hyperparameter, or a word that groups use themselves"):format(what, name))
     end
     names[#names + 1], first[name] = name, value + 0.0
   end

@@ -7,11 +7,16 @@ local hyper = {}
 
 -- What a group says of itself, and what a container takes: not for hyperparameters.
 local reserved = {}
-for word in ([[name match class expect frozen params step lr_scale wd_scale unfreeze_at groups
+for word in ([[name names match class expect frozen params state step lr_scale wd_scale unfreeze_at groups
   max_norm norm_type grad_scale nonfinite ema state_dtype state_rounding rounding_seed in_backward zero mode]]):gmatch "%S+" do
   reserved[word] = true
 end
 for word, option in pairs(clipping.schema) do reserved[word] = option end -- only its own description may bear the name
+
+--- Whether a word is one that groups use themselves: no name for a number of theirs, nor for a hyperparameter.
+---@param word string
+---@return boolean
+function hyper.is_reserved(word) return reserved[word] ~= nil end
 
 local type_of = { above = "number", below = "number", choices = "table", default = "any", doc = "string",
   integer = "boolean", max = "number", min = "number", type = "string" }

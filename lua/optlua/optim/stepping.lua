@@ -81,11 +81,12 @@ end
 -- The closure as classes see it. What its first call returns is what the step returns; only that call moves running statistics.
 local function wrap_closure(run)
   return function()
-    local self, put_back = run.optimizer, nil
+    local self = run.optimizer
     run.calls = run.calls + 1
-    if run.calls > 1 then put_back = statistics.keep(self) end
+    local first = run.calls == 1
+    local _ <close> = not first and setmetatable({}, { __close = statistics.keep(self) }) or nil
     local loss = optlua.enable_grad(run.closure)
-    if put_back then put_back() else run.loss = loss end
+    if first then run.loss = loss end
     for _, work in ipairs(run.works) do
       if work.opened then memory.note_present(work.opened) end
     end
@@ -170,6 +171,7 @@ local function undo(run)
   optlua.no_grad(function()
     for _, work in ipairs(run.works) do undo_work(work) end
   end)
+  if run.put_back then run.put_back() end
 end
 
 -- Calls a function that computes gradients anew for one class; those of the others stay as they are.
@@ -298,7 +300,7 @@ local function step_specially(self, closure)
         .. "optimizer:zero_grad() … loss:backward() return loss end)"):format(self._name, definition.name))
     end
   end
-  run.evaluate = closure and wrap_closure(run)
+  if closure then run.evaluate, run.put_back = wrap_closure(run), statistics.keep(self) end
   local ok, problem = attempt(function() take(run) end, function() fail(run) end, function() return run.place end)
   if not ok and problem ~= SKIP then error(problem, 0) end
   return run.loss
