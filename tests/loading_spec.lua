@@ -171,7 +171,7 @@ end)
 
 describe("optimizers that are loaded together", function()
   it("have what they had when one of other make refuses, by itself or inside another", function()
-    local keeper, model = require "optlua.spec.keeper", nn.Linear(2, 2)
+    local join, model = require("optlua.spec.joined").optimizers, nn.Linear(2, 2)
     local function foreign(refuses)
       local own = { count = 0 }
       function own.step() end
@@ -187,7 +187,7 @@ describe("optimizers that are loaded together", function()
     local wrapped = optim.container(model, optim.wrapper { name = "Foreign", build = function() return { bad } end })
     for key, last in pairs { ["z/count"] = bad, ["z/member.default"] = wrapped } do
       local first, other = optim.SGD(model, { lr = 0.1 }), foreign(false)
-      local joined = keeper.joined { a = first, b = other, z = last }
+      local joined = join { a = first, b = other, z = last }
       local state = joined:state_dict()
       state["a/group.default.lr"], state["b/count"] = 0.7, 5
       if last == wrapped then state[key] = { count = 1 } else state[key] = 1 end

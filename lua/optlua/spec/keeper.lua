@@ -5,7 +5,7 @@ local folder = require "optlua.checkpoint.folder"
 local host = require("optlua.core").hidden
 local optlua = require "optlua"
 local hyper = require "optlua.optim.hyper"
-local loading = require "optlua.checkpoint.loading"
+local joined = require "optlua.spec.joined"
 local log = require "optlua.spec.log"
 local options = require "optlua.options"
 local clean = require("optlua.spec.folder").clean
@@ -23,18 +23,6 @@ local function progress(state, config_text)
     validated = state.validated, loss = state.loss, of_epoch = state.of_epoch, results = state.results, config = config_text }
 end
 
--- What of a joined state belongs to each name; what belongs to none stands at "".
-local function shares(names, state)
-  local own = { [""] = {} }
-  for _, name in ipairs(names) do own[name] = {} end
-  for key, value in pairs(state) do
-    local name, rest = key:match "^([^/]*)/(.*)$"
-    if own[name] then own[name][rest] = value else table.insert(own[""], key) end
-  end
-  table.sort(own[""])
-  return own
-end
-
 --- What a run saves: its model and loader, its optimizer and scheduler, or, where there are several, those joined.
 ---@param state optlua.State
 ---@return table
@@ -42,86 +30,9 @@ function keeper.parts(state)
   local scheduler = state.lr_schedulers
   return {
     model = state.model, loader = state.loader,
-    optimizer = state.manual and keeper.joined(state.optimizers) or state.optimizers,
-    scheduler = scheduler and (type(scheduler.state_dict) == "function" and scheduler or keeper.joined_schedulers(scheduler)),
+    optimizer = state.manual and joined.optimizers(state.optimizers) or state.optimizers,
+    scheduler = scheduler and (type(scheduler.state_dict) == "function" and scheduler or joined.schedulers(scheduler)),
   }
-end
-
---- Several optimizers by name as one, to be saved and loaded: its state has theirs behind their names, "generator/state.…".
----@param list table<string, optlua.optim.Optimizer>
----@return table
-function keeper.joined(list)
-  local names = options.names(list)
-  local joined = {}
-  function joined.state_dict()
-    local state = {}
-    for _, name in ipairs(names) do
-      for key, value in pairs(list[name]:state_dict()) do state[name .. "/" .. key] = value end
-    end
-    return state
-  end
-  function joined._prepare(_, state, strict)
-    local own, problems, found, commits = shares(names, state), {}, { missing = {}, unexpected = {} }, {}
-    local nobodys = own[""]
-    if strict and #nobodys > 0 then problems[1] = "unexpected: " .. table.concat(nobodys, ", ") end
-    table.move(nobodys, 1, #nobodys, 1, found.unexpected)
-    for k, name in ipairs(names) do
-      local problem, report, commit = loading.prepare_optimizer(list[name], own[name], strict)
-      commits[k] = { optimizer = list[name], commit = commit }
-      if problem then problems[#problems + 1] = name .. ": " .. problem end
-      for _, kind in ipairs { "missing", "unexpected" } do
-        for _, key in ipairs(report[kind]) do table.insert(found[kind], name .. "/" .. key) end
-      end
-    end
-    return #problems > 0 and table.concat(problems, "\n") or nil, found, function() loading.commit_optimizers(commits) end
-  end
-  function joined._evaluated(_, fn)
-    for _, name in ipairs(names) do
-      local inner, optimizer = fn, list[name]
-      if optimizer._evaluated then fn = function() return optimizer:_evaluated(inner) end end
-    end
-    return fn()
-  end
-  function joined._mode()
-    for _, name in ipairs(names) do
-      local mode = list[name]._mode and list[name]:_mode()
-      if mode then return mode end
-    end
-  end
-  function joined.train()
-    for _, name in ipairs(names) do
-      if list[name]._mode then list[name]:train() end
-    end
-  end
-  function joined.load_state_dict(_, state)
-    local problem, _, commit = joined:_prepare(state, true)
-    if problem then error(problem, 0) end
-    commit()
-  end
-  return joined
-end
-
---- Several schedulers, by name or in a list, as one: its state has theirs under their names, or numbers.
----@param list table<string|integer, optlua.optim.Scheduler>
----@return table
-function keeper.joined_schedulers(list)
-  local joined = {}
-  function joined.state_dict()
-    local state = {}
-    for name, scheduler in pairs(list) do state[tostring(name)] = scheduler.state_dict and scheduler:state_dict() end
-    return state
-  end
-  function joined.load_state_dict(_, state, opts)
-    local differences = {}
-    for name, scheduler in pairs(list) do
-      local own = state[tostring(name)]
-      if own == nil and scheduler.state_dict then error(("scheduler %s was not saved"):format(tostring(name)), 0) end
-      local found = own and scheduler:load_state_dict(own, opts) or {}
-      table.move(found, 1, #found, #differences + 1, differences)
-    end
-    return differences
-  end
-  return joined
 end
 
 -- Whether a message is that of the file system: it begins with the path of a folder or of what is in it, as that is spelt or as
@@ -367,19 +278,6 @@ end
 function keeper.sweep(path)
   folder.sweep(path)
   folder.sweep(path .. "/checkpoints")
-end
-
--- Signals ----------------------------------------------------------------------------------------------------
-
---- Notes SIGINT, SIGTERM and SIGHUP from here on, where this program can: a function that gives the signal that asks to end, to
---- be closed.
----@param notice string? said when a signal asks to end
----@return table
-function keeper.watch_signals(notice)
-  local found, signals = pcall(require, "optlua.signals")
-  if not found then return setmetatable({}, { __call = function() end, __close = function() end }) end
-  signals.catch(notice)
-  return setmetatable({}, { __call = function() return signals.stop() end, __close = function() signals.release() end })
 end
 
 return keeper

@@ -12,6 +12,7 @@ local hyper = require "optlua.optim.hyper"
 local options = require "optlua.options"
 local optim = require "optlua.optim"
 local registry = require "optlua.registry"
+local signals = require "optlua.spec.signals"
 local text = require "optlua.config.text"
 local wrapper = require "optlua.optim.wrapper"
 
@@ -293,13 +294,6 @@ local function contents(paths)
   return table.concat(list, "\0")
 end
 
--- SIGHUP, where the program catches it: how many came.
-local function hangups()
-  local found, signals = pcall(require, "optlua.signals")
-  if not found then return function() return 0 end end
-  return signals.hangups
-end
-
 --- Makes a run notice changes.
 ---@param spec optlua.Spec
 ---@param words string[] of the command line
@@ -310,10 +304,10 @@ end
 function reload.prepare(spec, words, given, kinds, begin)
   local paths = { (_G.arg or {})[0], table.unpack(given.config) }
   local seen, looked = given.watch and contents(paths) or nil, clock()
-  local count, handled = hangups(), 0
+  local handled = 0
   local function is_changed()
-    if count() > handled then
-      handled = count()
+    if signals.hangups() > handled then
+      handled = signals.hangups()
       return true
     end
     if not given.watch or clock() - looked < INTERVAL then return false end

@@ -11,6 +11,7 @@ local loading = require "optlua.checkpoint.loading"
 local log = require "optlua.spec.log"
 local loop = require "optlua.spec.loop"
 local join_parts = require "optlua.spec.parts"
+local signals = require "optlua.spec.signals"
 local states = require "optlua.spec.state"
 
 local run = {}
@@ -243,7 +244,7 @@ function run.train(spec, cfg, config, opts)
   state.log_file = log_file
   if opts.resume then log_file:resume(state.step + 1) end
   if opts.prepare then opts.prepare(state) end
-  local signalled <close> = keeper.watch_signals(not opts.quiet and state.out
+  local signalled <close> = signals.watch(not opts.quiet and state.out
     and "optlua: saving a checkpoint after this update; again to quit without it" or nil)
   state.signalled = signalled
   state.model:train()
