@@ -116,6 +116,30 @@ describe("a run that goes on", function()
     assert.matches("class.default: SGD expected, got AdamW.*to go on all the same: %-%-resume%-policy=checkpoint takes", refused.err)
   end)
 
+  it("finds the classes again that the script has as values", function()
+    process.write(place .. "/mine.lua", [[
+      local optim = require("optlua").optim
+      local Mine = optim.define { name = "Mine", hyper = { lr = 0.1 }, update = function(p, g, s, h) return p - h.lr * g end }
+      local groups = { { name = "first", match = "0.*", class = Mine }, { name = "rest", match = "*" } }
+      return require("script"):extend { config = { optimizer = { class = optim.lookahead(Mine) }, lr_scheduler = false,
+        groups = os.getenv "GROUPED" and groups } }]])
+    for _, words in ipairs { "optlua mine.lua", "GROUPED=1 optlua mine.lua --optimizer=Adam --optimizer.lr=0.1" } do
+      local function mine(more)
+        local result = process.run(place, words .. " " .. more)
+        assert.equal(0, result.code, result.err)
+        return result.out
+      end
+      process.write(place .. "/run.lua", mine "--print-config")
+      mine "--config run.lua --dry-run"
+      mine "--out a"
+      mine "--config a/config.lua --dry-run"
+      assert.matches("epoch  3", mine "--resume a --resume-policy=checkpoint --epochs=3")
+      process.run(place, "rm -r a")
+    end
+    assert.matches("unknown schedule .none.*; null is none, optlua.schedule.register adds one", bad("--lr_scheduler=none").err)
+    assert.matches("has a name when the script registers it", good "--help")
+  end)
+
   it("is by itself the one that wrote a checkpoint last", function()
     good ""
     good ""

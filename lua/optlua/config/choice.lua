@@ -57,6 +57,8 @@ local factories = {
   data = function() return require("optlua.datasets")._factory end,
 }
 
+local modules = { lr_scheduler = "schedule", loss = "losses", model = "models", data = "datasets" }
+
 local function factory_arguments(kind, more)
   local factory = factories[kind]
   return function(given)
@@ -65,7 +67,10 @@ local function factory_arguments(kind, more)
       return more or {} -- a thing of the script itself
     end
     local found, problem = factory():find(given.class)
-    if not found then return nil, problem end
+    if not found then
+      local none = kind == "lr_scheduler" and "null is none, " or ""
+      return nil, ("%s; %soptlua.%s.register adds one"):format(problem, none, modules[kind])
+    end
     local legal = {}
     for name, entry in pairs(found.args) do legal[name] = entry end
     for name, entry in pairs(more or {}) do legal[name] = entry end

@@ -123,7 +123,8 @@ local function add_names(lines, config)
       add_words(rows, ("--%s NAME"):format(kind), names[kind])
     end
   end
-  add_lines(lines, "what can be chosen by NAME; of a class of your own, the module that returns it (mine for mine.lua):", rows)
+  add_lines(lines, "what can be chosen by NAME; of an optimizer of your own, the module that returns it (mine for mine.lua); what else is your own "
+    .. "has a name when the script registers it (schedule.register):", rows)
 end
 
 --- What a config takes, as text.

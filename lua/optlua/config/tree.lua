@@ -96,7 +96,7 @@ function Config.new(schema, base)
     if described then check_default(key, value, base[key]) end
     self.schema[key] = described and setmetatable({ default = value }, { __index = base[key], __name = "arg" }) or value
   end
-  self.values = defaults(self, self.schema, {})
+  self.values, self.defaults = defaults(self, self.schema, {}), defaults({ origin = {} }, self.schema, {})
   return self
 end
 
@@ -159,6 +159,12 @@ local function set_leaf(self, values, key, described, setting)
   if problem then self:complain("%s", problem) else values[key] = checked end
 end
 
+-- A value, or what the script has in its place, if that is a class of which it is the name: a config's text has no more.
+local function class_of_script(own, value)
+  local is_class = type(own) == "table" and getmetatable(own) and type(value) == "string"
+  return is_class and rawget(own, "name") == value and own or value
+end
+
 local function set_choice(self, values, path, value, source)
   local key = path[#path]
   if value == text.null or value == false then
@@ -167,7 +173,9 @@ local function set_choice(self, values, path, value, source)
   end
   local given, problem = choice.normalise(value)
   if problem then return self:complain("%s: %s", name_of(path), problem) end
-  local section = values[key] or {}
+  local section, own = values[key] or {}, self.defaults
+  for _, name in ipairs(path) do own = own and own[name] end
+  for name, item in pairs(given) do given[name] = class_of_script(own and own[name], item) end
   values[key] = section
   if given.class ~= nil then
     local class = given.class
@@ -207,6 +215,8 @@ local function read_groups(self, list)
     end
     local fields, problem = choice.normalise(copy(group))
     if problem then return self:complain("groups[%d]: %s", i, problem) end
+    local own = (self.defaults.groups or {})[i] or {}
+    for name, item in pairs(fields) do fields[name] = class_of_script(own[name], item) end
     groups[i] = fields
   end
   return groups
@@ -224,10 +234,10 @@ local function set_group(self, groups, path, value, source)
   local problem
   fields, problem = choice.normalise(fields)
   if problem then return self:complain("%s: %s", name_of(path), problem) end
-  local group = groups[i]
+  local group, own = groups[i], (self.defaults.groups or {})[i] or {}
   local where = "groups." .. tostring(group.name or "group" .. i)
   for key, item in pairs(fields) do
-    if item == text.null then group[key] = nil else group[key] = copy(item) end
+    if item == text.null then group[key] = nil else group[key] = copy(class_of_script(own[key], item)) end
     self.origin[("%s.%s"):format(where, key)] = source
   end
 end
@@ -498,8 +508,7 @@ end
 --- The config as Lua data: a config file that gives the same values.
 ---@return string
 function Config:text()
-  local script = defaults({ origin = {} }, self.schema, {})
-  return "return " .. text.write(note_deleted(copy(self.values), script, {})) .. "\n"
+  return "return " .. text.write(note_deleted(copy(self.values), self.defaults, {})) .. "\n"
 end
 
 Config.null = text.null
