@@ -88,11 +88,34 @@ describe("optlua ckpt", function()
     assert.not_matches("weight_decay", other.out)
   end)
 
+  it("finds tensors the same by what they hold: NaN, and integers that no float tells apart", function()
+    local class = nn.class "Held"
+    function class:init(value, dtype) self:register_buffer("n", optlua.tensor(value, { dtype = dtype })) end -- luacheck: ignore
+    local function diff(dtype, a, b)
+      optlua.checkpoint.save(place .. "/a", { model = class(a, dtype) })
+      optlua.checkpoint.save(place .. "/b", { model = class(b, dtype) })
+      return run("diff a b").out:match "model.n: ([^\n]*)"
+    end
+    assert.equal("differ in 1 of 2 elements", diff("int64", { 1 << 60, 1 }, { (1 << 60) + 1, 1 }))
+    assert.equal("differ by up to 2", diff("int64", { 5, 1 }, { 3, 1 }))
+    assert.is_nil(diff("float32", { 0 / 0, 1 }, { 0 / 0, 1 }))
+    assert.is_nil(diff("float32", { math.huge, 1 }, { math.huge, 1 }))
+    assert.equal("differ in 1 of 2 elements", diff("float32", { 0 / 0, 1 }, { 2, 1 }))
+    assert.equal("differ by up to 1", diff("float32", { 0 / 0, 1 }, { 0 / 0, 2 }))
+    assert.equal("differ by up to 1", diff("uint8", { 0, 1 }, { 0, 2 }))
+    assert.equal("differ by up to 1", diff("bfloat16", { 0, 1 }, { 0, 2 }))
+  end)
+
   it("takes the weights out", function()
     assert.equal(0, run("convert run w.safetensors").code)
     local net = nn.Linear(2, 1)
     net:load(place .. "/w.safetensors")
     assert.equal(2, run("convert run w.pt").code)
+    process.run(place, "printf x | dd of=run/checkpoints/step-2/weights.safetensors bs=1 seek=120 conv=notrunc")
+    local bad = run "convert run/checkpoints/step-2 bad.safetensors"
+    assert.equal(1, bad.code)
+    assert.matches("step%-2/weights.safetensors: the checksum is another one", bad.err)
+    assert.equal("", process.run(place, "ls bad.safetensors").out)
   end)
 
   it("refuses what it does not know", function()

@@ -77,6 +77,14 @@ static int checksum(lua_State *L) {
   return 2;
 }
 
+/* sum(text): its CRC-32. */
+static int sum(lua_State *L) {
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  lua_pushinteger(L, ol_disk_sum(text, size));
+  return 1;
+}
+
 typedef struct hold {
   int file;
   bool open;
@@ -126,6 +134,7 @@ const ol_natives ol_disk_natives = {
                                OL_HIDDEN("exchange", exchange),
                                OL_HIDDEN("real_path", real_path),
                                OL_HIDDEN("checksum", checksum),
+                               OL_HIDDEN("sum", sum),
                                OL_HIDDEN("lock", lock_file),
                                OL_HIDDEN("lock_folder", lock_folder),
                                { { 0 } } },

@@ -130,6 +130,10 @@ ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int
   return status;
 }
 
+uint32_t ol_disk_sum(const void *bytes, size_t size) {
+  return (uint32_t)crc32_z(crc32(0, NULL, 0), bytes, size);
+}
+
 /* ---- locks ---- */
 
 /* Locks what is open; *file stays what it is, or is -1 where another process holds the lock. */

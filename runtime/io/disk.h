@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -23,6 +24,9 @@ ol_status ol_disk_exchange(ol_error *error, const char *a, const char *b);
 
 /* The CRC-32 of a file and its size in bytes. */
 ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int64_t *size);
+
+/* The CRC-32 of bytes. */
+uint32_t ol_disk_sum(const void *bytes, size_t size);
 
 /* Locks a file, which is made where it is not there, until the process ends or the lock is closed;
  * *file is its descriptor, or -1 where another process holds it. */

@@ -61,13 +61,18 @@ local function check_path(what, path, hint)
   end
 end
 
+-- What parts are known by.
+local methods = { model = "named_parameters", optimizer = "load_state_dict", scheduler = "load_state_dict", loader = "load_state_dict" }
+
 local function check_parts(what, given)
   if type(given) ~= "table" then blame(("%s: a table of parts expected, got a %s"):format(what, type(given))) end
   for key, value in pairs(given) do
     if not parts[key] then blame(("%s: %s"):format(what, options.unknown("part", tostring(key), options.names(parts)))) end
     if type(value) ~= parts[key] then blame(("%s: %s: a %s expected, got a %s"):format(what, key, parts[key], type(value))) end
+    if methods[key] and not options.is_callable(value[methods[key]]) then
+      blame(("%s: %s: a table without %s is none"):format(what, key, methods[key]))
+    end
   end
-  return given
 end
 
 local function versions()
@@ -90,13 +95,25 @@ local function facts_of(path, names)
   return facts
 end
 
+-- The text of a record, which begins with the checksum of all else.
+local function seal(saved)
+  local text = record.encode("checkpoint.save", saved)
+  return ('{\n  "checksum": %d,\n%s'):format(host.sum(text), text:sub(3))
+end
+
+-- Whether it is as it was written. Records of older versions do not say.
+local function is_intact(saved, text)
+  local rest = text:match '^{\n  "checksum": %d+,\n(.*)$'
+  return not saved.checksum or rest ~= nil and host.sum("{\n" .. rest) == saved.checksum
+end
+
 -- All files that one can have.
 local legal = { ["run.json"] = true, ["weights.safetensors"] = true, ["optimizer.safetensors"] = true, ["gradients.safetensors"] = true }
 
 -- Writes a checkpoint of what is there now. `mode`: the form that parameters of classes with two had.
 local function write_now(path, given, mode)
   local tensors, plain = split(given.optimizer and given.optimizer:state_dict() or {})
-  local pending = given.gradients and given.model and gradients(given.model) or {}
+  local pending = given.gradients and gradients(given.model) or {}
   local saved = {
     format = FORMAT, versions = versions(), date = os.date "!%Y-%m-%dT%H:%M:%SZ", rng = optlua.get_rng_state(),
     optimizer = given.optimizer and plain, scheduler = given.scheduler and given.scheduler:state_dict(),
@@ -116,7 +133,7 @@ local function write_now(path, given, mode)
     put("optimizer.safetensors", next(tensors), function(file) optlua.save(file, tensors) end)
     put("gradients.safetensors", next(pending), function(file) optlua.save(file, pending) end)
     saved.files = facts_of(place, names)
-    host.write_file(place .. "/run.json", record.encode("checkpoint.save", saved))
+    host.write_file(place .. "/run.json", seal(saved))
   end)
 end
 
@@ -138,6 +155,7 @@ end
 function checkpoint.save(path, given)
   check_path("checkpoint.save", path)
   check_parts("checkpoint.save", given)
+  if given.gradients and not given.model then blame "checkpoint.save: gradients are those of a model, and there is none" end
   local optimizer = given.model and given.optimizer
   if not (optimizer and optimizer._evaluated) then return write_now(path, given) end
   local mode = optimizer:_mode()
@@ -145,6 +163,27 @@ function checkpoint.save(path, given)
 end
 
 -- Reading --------------------------------------------------------------------------------------------------
+
+-- The types of a record's fields.
+local fields = { checksum = "number", date = "string", extra = "table", files = "table", format = "number", frozen = "table", loader = "table",
+  mode = "string", optimizer = "table", rng = "table", scheduler = "table", value = "number", versions = "table" }
+
+-- What is wrong with the fields of a record, or nil.
+local function field_problem(saved)
+  for _, name in ipairs(options.names(saved)) do
+    if not fields[name] then return options.unknown("field", name, options.names(fields)) end
+    if type(saved[name]) ~= fields[name] then return ("%s: a %s expected, got a %s"):format(name, fields[name], type(saved[name])) end
+  end
+  for _, name in ipairs { "date", "files", "rng", "versions" } do
+    if saved[name] == nil then return "it has no " .. name end
+  end
+  for name, fact in pairs(saved.files) do
+    if not legal[name] then return ("files: %s is none of a checkpoint"):format(name) end
+    if type(fact) ~= "table" or math.type(fact.bytes) ~= "integer" or math.type(fact.crc32) ~= "integer" then
+      return ("files: %s: bytes and crc32 expected"):format(name)
+    end
+  end
+end
 
 -- Brings a record to the format of now.
 local function upgrade(saved, path)
@@ -158,15 +197,17 @@ local function upgrade(saved, path)
   if format > FORMAT then
     return nil, ("%s: format %d is newer than this version of optlua knows (%d)"):format(path, format, FORMAT)
   end
-  if type(saved.files) ~= "table" then return nil, path .. "/run.json: it lists no files" end
   for k = format, FORMAT - 1 do upgrades[k](saved) end
   saved.format = FORMAT
+  local problem = field_problem(saved)
+  if problem then return nil, ("%s/run.json: %s"):format(path, problem) end
   return saved, nil, format
 end
 
 local function parse(path, text)
   local saved, problem = record.decode(text)
   if not saved then return nil, ("%s/run.json: %s"):format(path, problem) end
+  if not is_intact(saved, text) then return nil, path .. "/run.json: the checksum is another one than when it was written" end
   return upgrade(saved, path)
 end
 
@@ -230,8 +271,10 @@ end
 ---   saved:forget("head.*"): the states of these parameters begin anew
 ---   saved.weights, saved.state: tables by name, for all else
 ---   saved.strict = false: names may be missing (weights stay, states begin anew) or unexpected
+---
+--- Gradients that were saved are present afterwards, all others absent.
 ---@param path string
----@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader }
+---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader } the table that `save` was given will do, too: `extra`, `value` and `gradients` are of saving alone
 ---@param opts? { surgery?: fun(saved: optlua.checkpoint.Surgery), strict?: boolean, resume?: "config"|"rebase"|"error", rng?: boolean } strict: with false names may be missing (weights stay, states begin anew) or unexpected; resume: what happens when a schedule is another one (see scheduler:load_state_dict); rng: whether the generator goes on too
 ---@return table extra
 ---@return string[] differences of schedules
@@ -385,7 +428,7 @@ function checkpoint.timer(opts)
   end
 end
 
---- Makes a folder that of this process, until what is returned is closed or the process ends: another that asks for it raises. What
+--- Keeps a folder for this process alone, made where it is not there, until what is returned is closed or the process ends: another that asks for it raises. What
 --- killed processes have left in it, half written, is removed. A spec does so by itself.
 ---@param path string
 ---@return any lock `local lock <close> = checkpoint.lock(path)`, or a variable that lives as long as the run

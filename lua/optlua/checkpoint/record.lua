@@ -17,23 +17,33 @@ local function refuse(place, value)
   error(("%s: a %s cannot be saved"):format(place, optlua.is_tensor(value) and "tensor" or type(value)), 0)
 end
 
+local DEEPEST = 99 -- tables in tables; JSON reads one more, which a float without a word takes
+
 local pack
 
+-- A name as a key of JSON; names of our own begin with a $.
+local function pack_name(key, place)
+  if type(key) ~= "string" then error(("%s: a key that is a %s cannot be saved"):format(place, type(key)), 0) end
+  if not utf8.len(key) then error(("%s: a key that is no UTF-8 cannot be saved: %q"):format(place, key), 0) end
+  if key:find("\0", 1, true) then error(("%s: a key with a byte 0 cannot be saved: %q"):format(place, key), 0) end
+  return key:find "^%$" and "$" .. key or key
+end
+
+-- `above`: the tables that this one stands in, and how many.
 local function pack_table(value, place, above)
   if getmetatable(value) then refuse(place, value) end
   if above[value] then error(place .. ": a table that contains itself cannot be saved", 0) end
-  above[value] = true
-  local result, has_list, has_names = {}, #value > 0, false
+  if above.count == DEEPEST then error(("%s: tables that nest deeper than %d cannot be saved"):format(place, DEEPEST), 0) end
+  above[value], above.count = true, above.count + 1
+  local result, positions, has_names = {}, 0, false
   for key, item in pairs(value) do
     local is_position = math.type(key) == "integer" and key >= 1 and key <= #value
-    if not is_position and type(key) ~= "string" then error(("%s: a key that is a %s cannot be saved"):format(place, type(key)), 0) end
-    has_names = has_names or not is_position
-    if not is_position and key:find "^%$" then key = "$" .. key end -- names of our own begin with one
-    if not is_position and not utf8.len(key) then error(("%s: a key that is no UTF-8 cannot be saved: %q"):format(place, key), 0) end
+    if is_position then positions = positions + 1 else key, has_names = pack_name(key, place), true end
     result[key] = pack(item, ("%s.%s"):format(place, tostring(key)), above)
   end
-  above[value] = nil
-  if has_list and has_names then error(place .. ": a table with both a list and names cannot be saved", 0) end
+  above[value], above.count = nil, above.count - 1
+  if positions < #value then error(place .. ": a list with holes cannot be saved", 0) end
+  if positions > 0 and has_names then error(place .. ": a table with both a list and names cannot be saved", 0) end
   return result
 end
 
@@ -61,7 +71,7 @@ end
 ---@param what string where the values stand, for messages
 ---@param value table
 ---@return string
-function record.encode(what, value) return core.json_encode(pack(value, what, {}), 2) .. "\n" end
+function record.encode(what, value) return core.json_encode(pack(value, what, { count = 0 }), 2) .. "\n" end
 
 --- The values of what encode wrote.
 ---@param text string

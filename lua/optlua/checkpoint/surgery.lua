@@ -49,6 +49,7 @@ local function names_of(self)
 end
 
 local function known(self, what, name)
+  if type(name) ~= "string" then blame(("surgery: %s: names expected, got a %s"):format(what, type(name))) end
   local names = names_of(self)
   for _, one in ipairs(names) do
     if one == name then return name end
@@ -239,11 +240,24 @@ function Surgery:split(name, into, opts)
   end
 end
 
+-- The names that join takes: there, each once, and asleep all or none.
+local function check_joined(self, names)
+  local seen, frozen = {}, nil
+  for _, name in ipairs(names) do
+    known(self, "join", name)
+    if seen[name] then blame(("surgery: join: %s is named twice"):format(name)) end
+    if seen[names[1]] and was_frozen(self, name) ~= frozen then
+      blame(("surgery: join: %s is frozen, %s is not"):format(frozen and names[1] or name, frozen and name or names[1]))
+    end
+    seen[name], frozen = true, was_frozen(self, name)
+  end
+  return frozen
+end
+
 -- The tensors of several parameters, by slot; each must have what the first has, and be updated as often.
 local function collect(self, names)
   local lists, first, copied = {}, nil, nil
   for k, name in ipairs(names) do
-    known(self, "join", name)
     local tensors, others = tensors_of(self, "join", name)
     first, copied = first or tensors, copied or others
     for key, item in pairs(tensors) do
@@ -271,9 +285,9 @@ end
 function Surgery:join(names, into, opts)
   opts = options.check("surgery: join", opts, { dim = { default = 1, integer = true } })
   if type(names) ~= "table" or #names == 0 then blame "surgery: join: a list of names expected" end
+  local frozen, joined = check_joined(self, names), {}
   check_free(self, "join", { into }, names)
   local lists, slots, copied = collect(self, names)
-  local joined, frozen = {}, was_frozen(self, names[1])
   for key, list in pairs(lists) do joined[key] = optlua.cat(list, find_dim("join", names[1], list[1], opts.dim)) end
   for _, name in ipairs(names) do remove(self, name) end
   for key, item in pairs(slots) do item.put(into, joined[key]) end

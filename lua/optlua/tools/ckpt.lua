@@ -17,10 +17,12 @@ local function fail(message, status)
   os.exit(status or 2, true)
 end
 
--- A checkpoint, or the last of a run.
+-- A checkpoint, or the last of a run, which is whole.
 local function find(path)
   local found, problem = keeper.find(path)
   if not found then fail(problem, 1) end
+  local problems = checkpoint.verify(found)
+  if #problems > 0 then fail(table.concat(problems, "\noptlua ckpt: "), 1) end
   return found
 end
 
@@ -101,16 +103,25 @@ function commands.verify(...)
   if damaged then os.exit(1, true) end
 end
 
+-- How tensors of one shape and dtype differ, or nil. NaN is what NaN is; of integers the gap can be too small for a float.
+local function tensor_difference(a, b)
+  if a.dtype == "bfloat16" then a, b = a:to "float32", b:to "float32" end
+  local same = a:eq(b)
+  if a.dtype:find "float" then same = same:logical_or(a:isnan():logical_and(b:isnan())) end
+  local count = a:numel() - same:to("int64"):sum():item()
+  if count == 0 then return nil end
+  local gap = (a:to "float64" - b:to "float64"):masked_fill(same, 0):abs():max():item()
+  if gap > 0 and gap < math.huge then return ("differ by up to %.6g"):format(gap) end
+  return ("differ in %d of %d elements"):format(count, a:numel())
+end
+
 -- How two entries differ, or nil.
 local function difference(name, a, b)
   if a == nil then return "only in the second" elseif b == nil then return "only in the first" end
   if optlua.is_tensor(a) and optlua.is_tensor(b) then
-    if table.concat(a.shape, ",") ~= table.concat(b.shape, ",") then
-      return ("%s and %s"):format(shape_text(a), shape_text(b))
-    end
+    if shape_text(a) ~= shape_text(b) then return ("%s and %s"):format(shape_text(a), shape_text(b)) end
     if a.dtype ~= b.dtype then return a.dtype .. " and " .. b.dtype end
-    local gap = a:numel() > 0 and (a:to "float64" - b:to "float64"):abs():max():item() or 0
-    return gap ~= 0 and ("differ by up to %.6g"):format(gap) or nil
+    return tensor_difference(a, b)
   end
   local left, right = text.write(a), text.write(b)
   if left == right then return nil end
