@@ -149,7 +149,7 @@ describe("a checkpoint of parameters with two forms", function()
   end)
 
   it("does so for several optimizers, of which some have one form", function()
-    local joined = require("optlua.spec.keeper").joined
+    local joined = require("optlua.spec.joined").optimizers
     local function several()
       local given = make "ScheduleFreeAdamW"
       given.other = make("SGD", { lr = 0.1 })
