@@ -48,6 +48,8 @@ describe("an error of a run", function()
     assert.matches("^optlua: script.lua:4: boom\nstack traceback:\n.*script.lua:4: in upvalue 'deep'", says "error")
     assert.matches("^optlua: script.lua:16: attempt to index a nil value %(field 'nothing'%)\nstack traceback:", says "nil")
     assert.equal(1, select(2, says("nil"):gsub("stack traceback", "")))
+    assert.equal("optlua: script.lua:16: attempt to index a nil value (field 'nothing')\nstack traceback:\n\tscript.lua:16: in field '?'\n",
+      says "nil")
   end)
 
   it("is none when nobody reads what is printed", function()

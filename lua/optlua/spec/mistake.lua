@@ -1,5 +1,5 @@
 --- mistake: how an error ends a run on the command line. What the library says of a mistake is one line; an error in a function
---- of the script, or in the library itself, comes with its traceback.
+--- of the script comes with the traceback of the script's, one in the library itself with the whole.
 
 local library = debug.getinfo(1, "S").source:match "^@?(.*)spec/mistake%.lua$"
 
@@ -26,12 +26,25 @@ local function without_place(text)
   return text
 end
 
+-- A traceback of the script's own functions: lines of the library, and what is below the last of the script, are left out.
+local function of_script(trace)
+  local kept, last = {}, 0
+  for line in trace:gmatch "[^\n]+" do
+    if line:sub(1, #library + 1) ~= "\t" .. library then
+      kept[#kept + 1] = line
+      if not line:find "^\t%[C%]" then last = #kept end
+    end
+  end
+  return table.concat(kept, "\n", 1, last)
+end
+
 local function describe(problem)
   local text = tostring(problem)
   if text:find "interrupted!$" or is_said_by_library() then
     text = without_place(text)
   else
-    text = debug.traceback(text, 2)
+    local trace = debug.traceback("", 2)
+    text = text .. "\n" .. (text:sub(1, #library) == library and trace:sub(2) or of_script(trace))
   end
   return setmetatable({ text = text }, Message)
 end
