@@ -21,6 +21,7 @@ local blame = require "optlua.blame"
 local options = require "optlua.options"
 local folder = require "optlua.checkpoint.folder"
 local loading = require "optlua.checkpoint.loading"
+local lock_folder = require "optlua.checkpoint.lock"
 local record = require "optlua.checkpoint.record"
 
 local checkpoint = {}
@@ -431,11 +432,10 @@ end
 --- Keeps a folder for this process alone, made where it is not there, until what is returned is closed or the process ends: another that asks for it raises. What
 --- killed processes have left in it, half written, is removed. A spec does so by itself.
 ---@param path string
----@return any lock `local lock <close> = checkpoint.lock(path)`, or a variable that lives as long as the run
+---@return optlua.checkpoint.Lock lock `local lock <close> = checkpoint.lock(path)`, lock:close(), or a variable that lives as long as the run
 function checkpoint.lock(path)
   check_path("checkpoint.lock", path)
-  folder.make(path)
-  local lock = host.lock(path .. "/lock")
+  local lock = lock_folder(path)
   if not lock then blame(("checkpoint.lock: %s: another run is in this folder"):format(path)) end
   folder.sweep(path)
   return lock

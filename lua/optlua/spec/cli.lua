@@ -6,10 +6,10 @@ local files = require "optlua.files"
 local folder = require "optlua.spec.folder"
 local folders = require "optlua.checkpoint.folder"
 local help = require "optlua.config.help"
-local keeper = require "optlua.spec.keeper"
 local loop = require "optlua.spec.loop"
 local overview = require "optlua.optim.overview"
 local policies = require "optlua.spec.policy"
+local resume = require "optlua.spec.resume"
 local run = require "optlua.spec.run"
 local shape = require "optlua.shape"
 
@@ -65,7 +65,7 @@ end
 local function print_diff(state, config, going)
   print(("from %s, with this config:"):format(going.path))
   state.config_text = config:text()
-  keeper.resume(state, going.path, going.policy, going.surgery)
+  resume.load(state, going.path, going.policy, going.surgery)
 end
 
 local function plan(spec, cfg, config, going)
@@ -121,7 +121,7 @@ local function last_of(name)
     return a.date > b.date
   end)
   for _, one in ipairs(runs) do
-    local found = keeper.find(one.path)
+    local found = resume.find(one.path)
     if found then return found end
   end
   refuse { ("--resume: there is no run of %s with a checkpoint; name its folder"):format(name) }
@@ -131,7 +131,7 @@ end
 local function find_checkpoint(spec, given)
   local path = given.diff or given.resume ~= true and given.resume or given.out
   if not path then return last_of(spec.name) end
-  local found, problem = keeper.find(path)
+  local found, problem = resume.find(path)
   local hint = path == given.out and "; beside --out it goes on in that folder, --resume PATH with another run" or ""
   if not found then refuse { ("--%s: %s%s"):format(given.diff and "diff" or "resume", problem, hint) } end
   return found

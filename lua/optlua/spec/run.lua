@@ -8,10 +8,12 @@ local folder = require "optlua.spec.folder"
 local folders = require "optlua.checkpoint.folder"
 local keeper = require "optlua.spec.keeper"
 local loading = require "optlua.checkpoint.loading"
+local lock_folder = require "optlua.checkpoint.lock"
 local log = require "optlua.spec.log"
 local loop = require "optlua.spec.loop"
 local join_parts = require "optlua.spec.parts"
 local signals = require "optlua.spec.signals"
+local resume = require "optlua.spec.resume"
 local states = require "optlua.spec.state"
 
 local run = {}
@@ -174,17 +176,18 @@ local function complain_to(state)
 end
 
 -- Makes a folder that of this run: a lock, to be closed. A run that is there already is not written over.
-local function take_folder(state, resume)
-  local locked, lock = pcall(keeper.lock, state.out)
+local function take_folder(state, goes_on)
+  local locked, lock = pcall(lock_folder, state.out)
   if not locked then
     complain_to(state)(state.out .. "/lock", lock)
   elseif not lock then
     blame(("%s: another run is in this folder"):format(state.out))
   end
-  if folder.is_used(state.out) and not resume then
+  if folder.is_used(state.out) and not goes_on then
     blame(("%s holds a run already; --resume goes on with it, another --out begins a new one"):format(state.out))
   end
-  keeper.sweep(state.out)
+  folders.sweep(state.out)
+  folders.sweep(keeper.place_of(state))
   return locked and lock or nil
 end
 
@@ -214,12 +217,12 @@ end
 -- Goes on from a checkpoint, where there is one to go on from; the folder changes when all of it has been loaded.
 local function begin(state, config, opts)
   if opts.resume then
-    keeper.resume(state, opts.resume, opts.policy, opts.surgery)
+    resume.load(state, opts.resume, opts.policy, opts.surgery)
     state.limit = state.limit and state.limit + state.step
-    local later = state.out and keeper.later(state, opts.resume)
+    local later = state.out and resume.later(state, opts.resume)
     state.is_passed = later and #later > 0 and loop.is_complete(state)
     if state.is_passed then return end -- nothing is done, and all stays as it is
-    if state.out then keeper.drop_later(state, later) end
+    if state.out then resume.drop_later(state, later) end
   end
   if state.out then folder.fill(state.out, state.spec, config, complain_to(state)) end
 end
@@ -236,7 +239,7 @@ function run.train(spec, cfg, config, opts)
   state.config_text = config:text()
   local is_new = make_folder(state, opts.out)
   state.log_file = log.new(nil)
-  local lock <close> = state.out and take_folder(state, opts.resume) or nil -- luacheck: ignore (held until the end)
+  local lock <close> = state.out and take_folder(state, opts.resume ~= nil) or nil -- luacheck: ignore (held until the end)
   local begun <close> = is_new and remover(state) or nil -- luacheck: ignore (while the lock is held)
   begin(state, config, opts)
   local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })

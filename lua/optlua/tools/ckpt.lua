@@ -2,7 +2,7 @@
 --- checkpoint, or a run or a folder, of which the last is taken.
 local checkpoint = require "optlua.checkpoint"
 local folder = require "optlua.checkpoint.folder"
-local keeper = require "optlua.spec.keeper"
+local resume = require "optlua.spec.resume"
 local optlua = require "optlua"
 local options = require "optlua.options"
 local policies = require "optlua.spec.policy"
@@ -19,7 +19,7 @@ end
 
 -- A checkpoint, or the last of a run, which is whole.
 local function find(path)
-  local found, problem = keeper.find(path)
+  local found, problem = resume.find(path)
   if not found then fail(problem, 1) end
   local problems = checkpoint.verify(found)
   if #problems > 0 then fail(table.concat(problems, "\noptlua ckpt: "), 1) end
