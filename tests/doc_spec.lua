@@ -62,6 +62,26 @@ describe("the documentation", function()
     assert.has_error(function() printed "options" end)
   end)
 
+  it("explains options of containers and groups, keys and switches of a spec, and commands", function()
+    for name, pattern in pairs {
+      state_dtype = "^optim.container%(model, …, { state_dtype = … }%)\n.*8bit%-all.*%-%-optimizer.state_dtype", max_norm = "at least 0, gradients with",
+      ema = "decay of an average", in_backward = "as soon as its gradient", unfreeze_at = "An option of a group of a container",
+      keep_best = "^config = { keep_best = … }, or %-%-keep_best=…\n.*default false", surgery = "^optlua SCRIPT %-%-surgery FILE\n.*A switch",
+      resume = "%-%-resume %[PATH%]", ckpt = "^optlua ckpt\n.*verify", ["groups.muon_adamw"] = "^optim.groups.muon_adamw%(model, opts%)",
+      ["optim.mean"] = "the mean over the tensor, or over a dimension", Muon = "ns_steps: default 5[^\n]*, how often it is applied",
+      AdamW = "betas: default [^\n]*, decays of running averages", ["optim.scheduler"] = '"betas%[1%]", optlua.schedule.value',
+    } do assert.matches(pattern, printed(name)) end
+    local text = printed "LBFGS"
+    assert.is_nil(text:find("\n *lr: .*\n *lr: "))
+    assert.matches("max_iter: default 20, at least 1, directions in a step", text)
+  end)
+
+  it("says what every hyperparameter of its classes means", function()
+    for _, name in ipairs(optlua.optim.list()) do
+      for hyper, option in pairs(optlua.optim.resolve(name).hyper) do assert.is_string(option.doc, name .. "." .. hyper) end
+    end
+  end)
+
   it("explains parts of the library, specs and every kind of schedules", function()
     for name, pattern in pairs {
       optim = "^optlua.optim\n\n  Optimizers, which are rules.*container%s+define", ["optlua.nn"] = "BatchNorm1d.*Linear",

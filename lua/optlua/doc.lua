@@ -410,16 +410,18 @@ function doc.entries()
   add_optimizers(entries)
   topics.add_schedules(entries, option_line)
   topics.add_spec(entries)
+  topics.add_options(entries, option_line)
+  topics.add_commands(entries)
   topics.add_parts(entries)
   return entries
 end
 
 local function last_part(name) return name:match "[%w_]+$" end
 
--- Whether an entry is meant by a name: whole, with or without "optlua.", or only its last part.
+-- Whether an entry is meant by a name: whole, or only its last parts.
 local function is_meant(entry, name, change)
   local full, wanted = change(entry.name), change(name)
-  return full == wanted or full == "optlua." .. wanted or last_part(full) == wanted
+  return full == wanted or last_part(full) == wanted or full:sub(-#wanted - 1) == "." .. wanted
 end
 
 local function as_is(text) return text end

@@ -135,6 +135,52 @@ function topics.add_spec(entries)
   end
 end
 
+-- Options of containers and of groups.
+local function add_container_options(entries, line)
+  local of_all, of_groups = require("optlua.optim.container").settings, require("optlua.optim.group").settings
+  local function add(name, option, signature, what)
+    entries[#entries + 1] = { name = "container." .. name, page = "optim", section = "Options of optim.container",
+      signature = signature:format(name), text = ("%s\n%s: see optim.container."):format(line(name, option), what:format(name)) }
+  end
+  for _, name in ipairs(options.names(of_all)) do
+    add(name, of_all[name], "optim.container(model, …, { %s = … })", of_groups[name]
+      and "An option of a container, and of its groups; in a spec --optimizer.%s, and in groups" or "An option of a container; in a spec --optimizer.%s")
+  end
+  for _, name in ipairs(options.names(of_groups)) do
+    if not of_all[name] then
+      add(name, of_groups[name], "optim.container(model, { { %s = …, … } })", "An option of a group of a container; in a spec, in groups")
+    end
+  end
+end
+
+--- Adds an entry for each option of a container, and for what the config and the command line of a spec know.
+---@param entries optlua.doc.Entry[]
+---@param line fun(name: string, option: any): string describes an option
+function topics.add_options(entries, line)
+  add_container_options(entries, line)
+  local keys = require "optlua.spec" { name = "any" }:new_config().base
+  for _, name in ipairs(options.names(keys)) do
+    entries[#entries + 1] = { name = "config." .. name, page = "library", signature = ("config = { %s = … }, or --%s=…"):format(name, name),
+      text = line(name, keys[name]) .. "\nA key of the config of a spec." }
+  end
+  for _, source in ipairs(files.lines(package.searchpath("optlua.spec.cli", package.path))) do
+    local switch, text = source:match '^  { "(%-%-[^"]+)", "(.*)" },$'
+    if switch then
+      entries[#entries + 1] = { name = switch:match "^%S+", page = "library", signature = "optlua SCRIPT " .. switch,
+        text = "A switch of the command line of a spec: " .. text:gsub('\\"', '"') .. "." }
+    end
+  end
+end
+
+--- Adds an entry for each command of the shell.
+---@param entries optlua.doc.Entry[]
+function topics.add_commands(entries)
+  for _, name in ipairs { "check", "ckpt", "plot", "test" } do
+    entries[#entries + 1] = { name = "optlua " .. name, page = "library", signature = "optlua " .. name,
+      text = capital(header { name = name, file = "tools." .. name }) }
+  end
+end
+
 --- Adds an entry for each kind of schedules.
 ---@param entries optlua.doc.Entry[]
 ---@param line fun(name: string, option: any): string describes an argument

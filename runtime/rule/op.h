@@ -48,10 +48,16 @@
   X(WHERE, "where", 3, "x, y, z", "y where x is not 0, else z")                                    \
   X(SUM, "sum", 1, "x, [dim]",                                                                     \
     "the sum over the tensor, or over a dimension that is kept with size 1")                       \
-  X(MEAN, "mean", 1, "x, [dim]", "the mean, likewise")                                             \
-  X(NORM, "norm", 1, "x, [dim]", "the square root of the sum of squares, likewise")                \
-  X(AMAX, "amax", 1, "x, [dim]", "the largest element, likewise; NaN if there is one")             \
-  X(AMIN, "amin", 1, "x, [dim]", "the smallest element, likewise")                                 \
+  X(MEAN, "mean", 1, "x, [dim]",                                                                   \
+    "the mean over the tensor, or over a dimension that is kept with size 1")                      \
+  X(NORM, "norm", 1, "x, [dim]",                                                                   \
+    "the square root of the sum of squares "                                                       \
+    "over the tensor, or over a dimension that is kept with size 1")                               \
+  X(AMAX, "amax", 1, "x, [dim]",                                                                   \
+    "the largest element over the tensor, or over a dimension that is kept with size 1; "          \
+    "NaN if there is one")                                                                         \
+  X(AMIN, "amin", 1, "x, [dim]",                                                                   \
+    "the smallest element over the tensor, or over a dimension that is kept with size 1")          \
   X(MATMUL, "matmul", 2, "x, y", "the product of two matrices")                                    \
   X(T, "t", 1, "x", "a matrix, transposed")                                                        \
   X(FILL, "fill", 1, "x", "x spread over the shape of the operand that it is assigned to")

@@ -1,4 +1,4 @@
---- groups: ready lists of groups, for optim.container and for the config of a spec.
+--- groups: ready lists of groups, for optim.container; in a spec, for what param_groups = function(model) … end returns.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local match = require "optlua.optim.match"

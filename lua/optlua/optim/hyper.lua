@@ -49,6 +49,28 @@ local function check_description(what, name, option)
   end
 end
 
+-- What those mean that most classes have, where a class does not say.
+local meanings = {
+  amsgrad = "whether the largest average of squares so far counts",
+  betas = "decays of running averages",
+  dampening = "the part of the gradient that the momentum leaves out",
+  decoupled_weight_decay = "whether weights decay by themselves, as in AdamW, not through the gradient",
+  eps = "keeps denominators from 0",
+  lr = "the learning rate",
+  maximize = "whether it goes uphill",
+  momentum = "the part of the last step that goes on",
+  nesterov = "whether the momentum counts ahead, as Nesterov's",
+  weight_decay = "how fast weights are drawn to 0",
+}
+
+-- A description that says what it means.
+local function with_meaning(name, option)
+  if option.doc or not meanings[name] then return option end
+  local copy = { doc = meanings[name] }
+  for field, value in pairs(option) do copy[field] = value end
+  return copy
+end
+
 --- Checks the hyperparameters that a definition declares.
 ---@param what string the class, for messages
 ---@param declared table<string, any>? defaults, or descriptions with a field `default`
@@ -67,7 +89,7 @@ function hyper.schema(what, declared)
     check_description(what, name, option)
     local _, problem = options.value(name, option.default, option)
     if problem then blame(("%s: hyper: the default is not legal: %s"):format(what, problem)) end
-    schema[name] = option
+    schema[name] = with_meaning(name, option)
   end
   return schema
 end

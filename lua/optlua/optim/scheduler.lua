@@ -195,7 +195,15 @@ local function lr_scheduler(optimizer, schedule, opts)
 end
 
 --- Moves any hyperparameter that is a number, or, as "betas[1]", one of a list, as lr_scheduler does the
---- learning rate; and max_norm or grad_scale of a container, by one schedule for all of it.
+--- learning rate; and max_norm or grad_scale of a container, by one schedule for all of it. The name is that of a
+--- hyperparameter of the class (optlua --doc AdamW lists them); as for lr_scheduler, the schedule may be a table by group.
+---
+---     local optlua = require "optlua"
+---     local nn, optim = optlua.nn, optlua.optim
+---     local optimizer = optim.container(nn.Linear(2, 2), optim.groups.no_decay(), { class = "AdamW", weight_decay = 0.5 })
+---     optim.scheduler(optimizer, "weight_decay", { decay = function(updates) return 0.5 ^ updates end })
+---     optim.scheduler(optimizer, "betas[1]", optlua.schedule.value(function(updates) return updates < 10 and 0.5 or 0.9 end))
+---     print(optimizer.groups.decay.weight_decay, optimizer.groups.decay.betas[1]) --> 0.5 0.5
 ---@param optimizer optlua.optim.Optimizer
 ---@param name string
 ---@param schedule function|table

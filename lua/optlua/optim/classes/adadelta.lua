@@ -5,7 +5,7 @@ return optim.define {
   name = "Adadelta",
   hyper = {
     lr = { default = 1.0, min = 0 },
-    rho = { default = 0.9, min = 0, max = 1 },
+    rho = { default = 0.9, min = 0, max = 1, doc = "decay of the averages of squares" },
     eps = { default = 1e-6, min = 0 },
     weight_decay = { default = 0, min = 0 },
     maximize = false,

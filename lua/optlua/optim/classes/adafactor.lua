@@ -14,9 +14,9 @@ return optim.define {
   name = "Adafactor",
   hyper = {
     lr = { default = 1e-2, min = 0 },
-    beta2_decay = { default = -0.8, max = 0 },
-    eps = { default = { 2.0 ^ -23, 1e-3 }, min = 0 },
-    d = { default = 1.0, min = 1 },
+    beta2_decay = { default = -0.8, max = 0, doc = "power of the update's number by which the second moment moves" },
+    eps = { default = { 2.0 ^ -23, 1e-3 }, min = 0, doc = "added to squares of gradients; the least scale of a parameter" },
+    d = { default = 1.0, min = 1, doc = "the root mean square that an update may have" },
     weight_decay = { default = 0, min = 0 },
     maximize = false,
   },

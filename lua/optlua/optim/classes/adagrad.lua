@@ -6,9 +6,9 @@ return optim.define {
   name = "Adagrad",
   hyper = {
     lr = { default = 1e-2, min = 0 },
-    lr_decay = { default = 0, min = 0 },
+    lr_decay = { default = 0, min = 0, doc = "how fast the rate falls with the updates" },
     weight_decay = { default = 0, min = 0 },
-    initial_accumulator_value = { default = 0, min = 0 },
+    initial_accumulator_value = { default = 0, min = 0, doc = "what the sum of squares begins with" },
     eps = { default = 1e-10, min = 0 },
     maximize = false,
   },

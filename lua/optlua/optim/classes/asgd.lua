@@ -6,9 +6,9 @@ return optim.define {
   name = "ASGD",
   hyper = {
     lr = { default = 1e-2, min = 0 },
-    lambd = { default = 1e-4, min = 0 },
-    alpha = { default = 0.75, min = 0 },
-    t0 = { default = 1e6, min = 0 },
+    lambd = { default = 1e-4, min = 0, doc = "decay of weights, by which the rate falls too" },
+    alpha = { default = 0.75, min = 0, doc = "power by which the rate falls" },
+    t0 = { default = 1e6, min = 0, doc = "updates after which the average begins" },
     weight_decay = { default = 0, min = 0 },
     maximize = false,
   },

@@ -16,7 +16,7 @@ return optim.define {
     betas = { default = { 0.9, 0.999 }, min = 0, below = 1 },
     eps = { default = 1e-6, min = 0 },
     weight_decay = { default = 1e-2, min = 0 },
-    bias_correction = true,
+    bias_correction = { default = true, doc = "whether averages are corrected for their beginning at 0" },
     clamp_value = { default = math.huge, min = 0, doc = "the most that the length of a parameter counts (phi in the paper)" },
     maximize = false,
   },

@@ -11,7 +11,7 @@ return optim.define {
     dampening = 0,
     weight_decay = { default = 5e-4, min = 0 },
     nesterov = false,
-    trust_coefficient = { default = 1e-3, min = 0 },
+    trust_coefficient = { default = 1e-3, min = 0, doc = "how long a step is in proportion to the weights" },
     eps = { default = 1e-8, min = 0 },
     maximize = false,
   },

@@ -12,7 +12,7 @@ return optim.define {
     betas = { default = { 0.9, 0.999 }, min = 0, below = 1 },
     eps = { default = 1e-8, min = 0 },
     weight_decay = { default = 0, min = 0 },
-    momentum_decay = { default = 4e-3, min = 0 },
+    momentum_decay = { default = 4e-3, min = 0, doc = "how fast the momentum approaches betas[1]" },
     decoupled_weight_decay = false,
     maximize = false,
   },

@@ -6,11 +6,11 @@ return optim.define {
   name = "RMSprop",
   hyper = {
     lr = { default = 1e-2, min = 0 },
-    alpha = { default = 0.99, min = 0, max = 1 },
+    alpha = { default = 0.99, min = 0, max = 1, doc = "decay of the average of squares" },
     eps = { default = 1e-8, min = 0 },
     weight_decay = { default = 0, min = 0 },
     momentum = { default = 0, min = 0 },
-    centered = false,
+    centered = { default = false, doc = "whether the mean of gradients is taken off the squares" },
     maximize = false,
   },
   state = function(_, h)

@@ -6,8 +6,9 @@ return optim.define {
   name = "Rprop",
   hyper = {
     lr = { default = 1e-2, min = 0 },
-    etas = { default = { 0.5, 1.2 }, above = 0 },
-    step_sizes = { default = { 1e-6, 50 }, min = 0 },
+    etas = { default = { 0.5, 1.2 }, above = 0,
+      doc = "factors of a step size where the gradient has changed its sign, and where not" },
+    step_sizes = { default = { 1e-6, 50 }, min = 0, doc = "the smallest and the largest" },
     maximize = false,
   },
   state = function(_, h) return { prev = 0, step_size = { init = h.lr, positive = true } } end,

@@ -4,12 +4,6 @@
 --- It needs a closure, which it calls up to max_eval times a step, and which has to give the same loss for the same parameters:
 --- that of all data, or of one large batch. Each group is minimised by itself. It keeps 2 * history_size copies of its parameters,
 --- twice as many during a step, which may fail; where other parameters have a gradient than before, it begins anew.
----   lr: the length of a step, and what a line search tries first; the very first step is shorter
----   max_iter: directions in a step
----   max_eval: evaluations in a step; 0: 5/4 of max_iter
----   tolerance_grad: it stops when no gradient is larger
----   tolerance_change: and when neither a parameter nor the loss changes by more
----   line_search_fn: "strong_wolfe", or "none": PyTorch's None
 local optim = require "optlua.optim"
 local search = require "optlua.optim.classes.lbfgs.linesearch"
 local vector = require "optlua.optim.classes.lbfgs.vector"
@@ -153,13 +147,14 @@ return optim.define {
   name = "LBFGS",
   doc = "directions as Newton's, from the last gradients; calls its closure several times a step",
   hyper = {
-    lr = { default = 1, min = 0 },
-    max_iter = { default = 20, min = 1, integer = true },
-    max_eval = { default = 0, min = 0, integer = true },
-    tolerance_grad = { default = 1e-7, min = 0 },
-    tolerance_change = { default = 1e-9, min = 0 },
-    history_size = { default = 100, min = 1, integer = true },
-    line_search_fn = { default = "none", choices = { "none", "strong_wolfe" } },
+    lr = { default = 1, min = 0, doc = "the length of a step, and what a line search tries first; the very first step is shorter" },
+    max_iter = { default = 20, min = 1, integer = true, doc = "directions in a step" },
+    max_eval = { default = 0, min = 0, integer = true, doc = "evaluations in a step; 0: 5/4 of max_iter" },
+    tolerance_grad = { default = 1e-7, min = 0, doc = "it stops when no gradient is larger" },
+    tolerance_change = { default = 1e-9, min = 0, doc = "it stops when neither a parameter nor the loss changes by more" },
+    history_size = { default = 100, min = 1, integer = true, doc = "how many of the last changes are kept" },
+    line_search_fn = { default = "none", choices = { "none", "strong_wolfe" },
+      doc = "how the length is searched; \"none\" is PyTorch's None" },
   },
   needs_closure = true,
   step = function(_, group, closure)
