@@ -464,7 +464,8 @@ end
 
 --- Prints what a name stands for; an unknown one raises and names the nearest. Without one: what there is.
 ---@param name? string|table such as "AdamW", "nn.Linear", "tensor:sum"; or a class of layers or optimizers
-function doc.print(name)
+---@param ... string|table further ones
+function doc.print(name, ...)
   if name == nil then return print(topics.overview()) end
   if type(name) == "table" then name = rawget(name, "name") end
   if type(name) ~= "string" then error('help: a name expected, as in help "AdamW"', 0) end
@@ -472,6 +473,9 @@ function doc.print(name)
     if k > 1 then print "" end
     print(doc.text(entry))
   end
+  if ... == nil then return end
+  print ""
+  doc.print(...)
 end
 
 return doc

@@ -7,6 +7,7 @@ local optlua = require "optlua"
 local options = require "optlua.options"
 local policies = require "optlua.spec.policy"
 local overview = require "optlua.optim.overview"
+local safetensors = require "optlua.safetensors"
 local text = require "optlua.config.text"
 local shape_text = require("optlua.shape").text
 
@@ -156,14 +157,28 @@ function commands.diff(first, second, ...)
   print "they are the same"
 end
 
+-- Whether averages of the weights are among the states of a checkpoint.
+local function has_averages(path)
+  if not read(path).files["optimizer.safetensors"] then return false end
+  local reader <close> = safetensors.open(path .. "/optimizer.safetensors")
+  for _, name in ipairs(reader.names) do
+    if name:find "%.ema$" or name:find "%.swa$" then return true end
+  end
+  return false
+end
+
 --- Takes the weights out, as one safetensors file: as the checkpoint holds them, which is what was trained, of classes with two
 --- forms that for evaluation. Averages (ema, swa) are states, and stay behind; best.safetensors and last.safetensors of a run have
 --- what is to be used.
 function commands.convert(path, out, ...)
   if ... or not out or not out:find "%.safetensors$" then fail "convert needs a checkpoint and a file that ends with .safetensors" end
-  local tensors, metadata = optlua.load(find(path) .. "/weights.safetensors")
+  local found = find(path)
+  local tensors, metadata = optlua.load(found .. "/weights.safetensors")
   optlua.save(out, tensors, metadata)
   print(out)
+  if has_averages(found) then
+    io.stderr:write "optlua ckpt: its averages of the weights are not in there; last.safetensors of the run has them\n"
+  end
 end
 
 local USAGE = [[
