@@ -386,8 +386,9 @@ function Optimizer:train()
 end
 
 --- Calls a function while the model holds what is to be evaluated: the averages of the weights, where the container (ema) or the
---- class (SWA) keeps some, or the form for evaluation, where the class has two. Afterwards, also after an error, weights and
---- running statistics of batch norms are what they were, bit for bit.
+--- class (SWA) keeps some, or the form for evaluation, where the class has two; else it only calls it. Afterwards, also after an
+--- error, weights and running statistics of batch norms are what they were, bit for bit: copies are kept meanwhile. Inside, the
+--- optimizer refuses what would change it or take the averages for weights: step, load_state_dict …
 ---@param fn function
 ---@return any ... what it returns
 function Optimizer:with_eval(fn, ...) return forms.with_eval(self, fn, ...) end
@@ -400,16 +401,16 @@ end
 function Optimizer:_mode() return forms.mode(self) end
 
 --- Exchanges the weights and their averages, where the container keeps some (ema); parameters that were
---- never updated stay.
+--- never updated stay. Until they are exchanged again the optimizer refuses what would take the averages for weights.
 function Optimizer:swap_ema() forms.swap(self, "ema") end
 
 --- Calls a function with the averages of the weights (ema) in the model, and puts the weights back, also
---- after an error, and with them the running statistics of batch norms.
+--- after an error, and with them the running statistics of batch norms: as with_eval.
 ---@param fn function
 ---@return any ... what it returns
 function Optimizer:with_ema(fn, ...) return forms.averaged(self, "ema", fn, ...) end
 
---- Exchanges the weights and their averages, where the class keeps some (see optim.swa).
+--- Exchanges the weights and their averages, where the class keeps some (see optim.swa): as swap_ema.
 function Optimizer:swap_swa() forms.swap(self, "swa") end
 
 --- Calls a function with the averages of the weights that optim.swa keeps in the model, and puts the weights back, also after an

@@ -82,14 +82,14 @@ end
 --- Computes the running statistics of a model's batch norms anew, as the averages over the batches of a loader, with the weights
 --- that it has now: averages of weights (see optimizer:with_swa) have statistics of their own. As PyTorch's
 --- torch.optim.swa_utils.update_bn. Of a batch the last value is the target, the others are the model's inputs. Modes of modules
---- and the generator are as before afterwards; after an error the statistics too.
+--- and the generator are as before afterwards; after an error the statistics too. A loader without a batch is an error.
 ---
 ---     local optlua = require "optlua"
 ---     local model = optlua.nn.BatchNorm1d(1, { eps = 0 })
 ---     local loader = optlua.data.loader(optlua.data.tensors(optlua.tensor { { 1 }, { 3 }, { 5 }, { 7 } }), { batch_size = 2 })
 ---     optlua.optim.update_bn(loader, model)
 ---     print(model.running_mean, model.running_var) --> tensor([4.]) tensor([2.])
----@param loader data.Loader|function
+---@param loader data.Loader|function what has a method `batches`, or is called for each batch
 ---@param model nn.Module
 ---@param opts? { batches?: integer } at most so many batches; default: all
 function statistics.update_bn(loader, model, opts)
