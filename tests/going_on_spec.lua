@@ -85,6 +85,7 @@ describe("a run that goes on", function()
       assert.not_matches("dropped", out)
     end
     assert.equal(before, process.run(place, "ls a/checkpoints; cat a/*.safetensors a/config.lua a/log.*").out)
+    process.write(place .. "/a/checkpoints/step-00000016/run.json", "{")
     local out = good("--resume a/checkpoints/step-00000006 --epochs=2 --optimizer.lr=1e-5", "best")
     assert.matches("resume: what followed step 6 is dropped, 5 checkpoints to a/checkpoints/step%-00000016; "
       .. "its best is kept as a/best%-step%-00000012.safetensors\n", out)

@@ -150,14 +150,23 @@ local function free_name(base)
   return name
 end
 
+-- What the last of some checkpoints that can be read knew of its run.
+local function last_record(paths)
+  for k = #paths, 1, -1 do
+    local saved = checkpoint.read(paths[k])
+    if saved and saved.extra then return saved.extra end
+  end
+  return {}
+end
+
 -- What is the best of what is dropped stays: its weights as a copy, its checkpoint, if it has one, under another name. Where; or nil.
-local function keep_best(state, last, complain)
-  local best = ((checkpoint.read(last) or {}).extra or {}).best
+local function keep_best(state, later)
+  local best = last_record(later).best
   local weights = state.out .. "/best.safetensors"
   if not best or best.step <= state.step or not files.exists(weights) then return nil end
   local name = free_name(("%s/best-step-%08d"):format(state.out, best.step))
   local written, problem = files.write(name .. ".safetensors", files.read(weights))
-  if not written then complain(name .. ".safetensors", problem) end
+  if not written then error(("%s.safetensors: %s; nothing was dropped"):format(name, problem), 0) end
   os.rename(keeper.path_of(state, best.step), name)
   return name .. ".safetensors"
 end
@@ -169,7 +178,7 @@ end
 function resume.drop_later(state, later)
   local function complain(file, problem) state.log_file:fail(file, problem) end
   if later and #later > 0 then
-    local kept = keep_best(state, later[#later], complain)
+    local kept = keep_best(state, later)
     print(("resume: what followed step %d is dropped, %d checkpoint%s to %s%s"):format(state.step, #later, #later == 1 and "" or "s",
       later[#later], kept and "; its best is kept as " .. kept or ""))
     for k = #later, 1, -1 do -- from the last back: killed meanwhile, this leaves no gap
