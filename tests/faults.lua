@@ -2,7 +2,8 @@
 --
 --   LD_PRELOAD=FAULTS optlua tests/faults.lua FAULTS FOLDER      FAULTS: the library of tests/c/faults.c
 --
--- Whatever fails, there is an error, what was there before is whole, and nothing lies about.
+-- Whatever fails, there is an error, what was there before is whole, and nothing lies about. Where nothing fails, what has a
+-- name is on the disk before it gets it, and so is the name at the end.
 local optlua = require "optlua"
 local checkpoint = optlua.checkpoint
 local folder = require "optlua.checkpoint.folder"
@@ -84,9 +85,31 @@ local function unharmed(is_whole, is_file)
     litter(label)
     local equal, why = same(before, contents(place))
     local may_be_new = label:find "%(close" or label:find ", on%)" or is_file and label:find "%(renameat2"
+    if ok and equal then error(label .. ": no error, and nothing was saved", 0) end
     if not may_be_new and (ok or not equal) then error(("%s: %s (%s)"):format(label, why or "no error", problem), 0) end
+    if not is_file and label:find "%(renameat2" and not problem:find("save under a new name", 1, true) then error(label .. ": " .. problem, 0) end
     if not equal and not is_whole() then error(("%s: %s, and is damaged (%s)"):format(label, why, problem), 0) end
   end
+end
+
+-- What a power cut could take from: a file or folder that has a name before it is on the disk, a name that never is.
+local function check_order(what, write)
+  faults.arm(math.maxinteger, "once", place)
+  write()
+  local _, _, trace = faults.disarm()
+  local synced, pending, renames = {}, {}, 0
+  for call, path, to in trace:gmatch "(%S+) (%S+) (%S*)\n" do
+    if call == "fsync" then
+      synced[path], pending[path] = true, nil
+    else
+      if call ~= "mkdir" and not synced[path] then error(("%s: %s has its name before it is on the disk\n%s"):format(what, to, trace), 0) end
+      if call ~= "mkdir" then renames = renames + 1 end
+      pending[to:match "^(.*)/"] = to
+    end
+  end
+  local parent, name = next(pending)
+  if parent then error(("%s: the name of %s is not brought to the disk\n%s"):format(what, name, trace), 0) end
+  if renames == 0 then error(what .. ": nothing was renamed", 0) end
 end
 
 local model = optlua.nn.Linear(30, 20)
@@ -103,6 +126,12 @@ local function train()
 end
 
 train()
+check_order("a first checkpoint", function() checkpoint.save(place .. "/deep/er/ck", parts) end)
+check_order("a checkpoint over another", function() checkpoint.save(place .. "/deep/er/ck", parts) end)
+check_order("weights", function() model:save(place .. "/deep/w.safetensors") end)
+check_order("weights over others", function() model:save(place .. "/deep/w.safetensors") end)
+folder.remove(place .. "/deep")
+
 try("a first checkpoint", function()
   checkpoint.save(place .. "/first", parts)
 end, unharmed(function() return #checkpoint.verify(place .. "/first") == 0 end), function() folder.remove(place .. "/first") end)
@@ -172,22 +201,37 @@ local spec = optlua.spec {
   build_data = function() return optlua.testing.points { n = 16 } end,
   build_loss = function() return optlua.nn.CrossEntropyLoss() end,
 }
+-- What a run leaves: its files, and of logs how many lines they have.
+local function left_by(path)
+  local list = {}
+  for name, text in pairs(contents(path)) do
+    list[name:sub(#path + 1):gsub("%.tfevents.*", "")] = name:find "/log%." and tostring(select(2, text:gsub("\n", ""))) or "a file"
+  end
+  return list
+end
+
 local number = 0
+assert(spec:run({}, { out = place .. "/run0" }))
+local whole = left_by(place .. "/run0")
+folder.remove(place .. "/run0")
 try("a run", function()
   number, said = number + 1, {}
   return assert(spec:run({}, { out = ("%s/run%d"):format(place, number) }))
 end, function(label, ok, problem)
   if not ok and not problem:find "folder of the run cannot be made" then error(label .. ": " .. problem, 0) end
-  if ok and #said == 0 and not label:find "open" and not label:find "close" and not label:find "fsync" then
-    error(label .. ": nothing was said", 0)
+  local path = ("%s/run%d"):format(place, number)
+  if ok and #said == 0 then -- then nothing is missing
+    local equal, why = same(whole, left_by(path))
+    if not equal then error(("%s: nothing was said: %s"):format(label, why), 0) end
+    for _, one in ipairs(checkpoint.list(path)) do assert(#checkpoint.verify(one) == 0, label) end
   end
   local seen = {}
   for _, line in ipairs(said) do
-    local path = line:match "^optlua: (.-): "
-    if path and seen[path] then error(("%s: said twice: %s"):format(label, line), 0) end
-    seen[path or line] = true
+    local what = line:match "^optlua: (.-): "
+    if what and seen[what] then error(("%s: said twice: %s"):format(label, line), 0) end
+    seen[what or line] = true
   end
-  folder.remove(("%s/run%d"):format(place, number))
+  folder.remove(path)
 end)
 io.stderr = stderr -- luacheck: ignore
 

@@ -7,7 +7,8 @@
  *   faults.arm(n, how, folder)   lets n calls succeed, and the next one fail. how: "once"; "short",
  *                                it does half of its work first; "on", all later ones fail too;
  *                                "read", calls that read are counted in place of those that write
- *   faults.disarm()              ends it; how many calls there were, and which failed first
+ *   faults.disarm()              ends it; how many calls there were, which failed first, and all
+ * that make order on the disk: lines of "fsync", "mkdir", "rename" or "renameat2" with their paths
  *
  * Counted are fopen and fdopen for writing, fwrite, fflush, fclose, open, close, write, fsync,
  * rename, renameat2 and mkdir, for what lies in the folder; of reading fopen, open, fread and
@@ -34,6 +35,7 @@ static long left, seen;
 static const char *failed;
 static char below[1024];
 static bool ours[1024]; /* descriptors of files in the folder */
+static char trace[1 << 16];
 
 /* The function of libc, looked up once. */
 #define REAL(type, name, ...)                                                                      \
@@ -74,6 +76,20 @@ static int note(const char *path, int file) {
 static bool is_ours(int file) { return file >= 0 && file < (int)(sizeof ours) && ours[file]; }
 
 static bool is_our_stream(FILE *stream) { return stream && is_ours(fileno(stream)); }
+
+/* Notes a call that has succeeded. */
+static void record(const char *name, const char *path, const char *to) {
+  size_t length = strlen(trace);
+  if (armed) snprintf(trace + length, sizeof trace - length, "%s %s %s\n", name, path, to);
+}
+
+static void record_sync(int file) {
+  char link[64], path[1024];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  path[length > 0 ? length : 0] = '\0';
+  record("fsync", path, "");
+}
 
 EXPORT FILE *fopen(const char *path, const char *mode) {
   REAL(FILE *, fopen, const char *, const char *);
@@ -152,22 +168,34 @@ EXPORT ssize_t write(int file, const void *bytes, size_t size) {
 
 EXPORT int fsync(int file) {
   REAL(int, fsync, int);
-  return is_ours(file) && fails("fsync", EIO) ? -1 : real(file);
+  if (is_ours(file) && fails("fsync", EIO)) return -1;
+  int result = real(file);
+  if (is_ours(file) && result == 0) record_sync(file);
+  return result;
 }
 
 EXPORT int rename(const char *from, const char *to) {
   REAL(int, rename, const char *, const char *);
-  return fails_at(from, "rename", EIO) ? -1 : real(from, to);
+  if (fails_at(from, "rename", EIO)) return -1;
+  int result = real(from, to);
+  if (is_below(from) && result == 0) record("rename", from, to);
+  return result;
 }
 
 EXPORT int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
   REAL(int, renameat2, int, const char *, int, const char *, unsigned);
-  return fails_at(from, "renameat2", EINVAL) ? -1 : real(a, from, b, to, flags);
+  if (fails_at(from, "renameat2", EINVAL)) return -1;
+  int result = real(a, from, b, to, flags);
+  if (is_below(from) && result == 0) record("renameat2", from, to);
+  return result;
 }
 
 EXPORT int mkdir(const char *path, mode_t mode) {
   REAL(int, mkdir, const char *, mode_t);
-  return access(path, F_OK) != 0 && fails_at(path, "mkdir", ENOSPC) ? -1 : real(path, mode);
+  if (access(path, F_OK) != 0 && fails_at(path, "mkdir", ENOSPC)) return -1;
+  int result = real(path, mode);
+  if (is_below(path) && result == 0) record("mkdir", path, path);
+  return result;
 }
 
 static int arm(lua_State *L) {
@@ -180,6 +208,7 @@ static int arm(lua_State *L) {
   reading = way == 3;
   seen = 0;
   failed = NULL;
+  trace[0] = '\0';
   armed = true;
   return 0;
 }
@@ -188,7 +217,8 @@ static int disarm(lua_State *L) {
   armed = false;
   lua_pushinteger(L, seen);
   lua_pushstring(L, failed);
-  return 2;
+  lua_pushstring(L, trace);
+  return 3;
 }
 
 /* fork(): 0 in the child. */
