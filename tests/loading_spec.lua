@@ -1,5 +1,6 @@
 -- Loading: all or nothing, also where one of several parts refuses late, or a signal comes.
 local optlua = require "optlua"
+local bits = require "bits"
 local checkpoint = optlua.checkpoint
 local fails = require("fails").matching
 local process = require "process"
@@ -22,20 +23,8 @@ local function trained(seed, steps)
   return given
 end
 
-local function text(value)
-  if optlua.is_tensor(value) then value = value:reshape(-1):totable() end
-  return type(value) == "table" and table.concat(value, " ") or tostring(value)
-end
-
 -- All that weights and states are.
-local function all_of(given)
-  local list = {}
-  for _, part in ipairs { given.model, given.optimizer } do
-    for key, value in pairs(part:state_dict()) do list[#list + 1] = key .. "=" .. text(value) end
-  end
-  table.sort(list)
-  return table.concat(list, "\n")
-end
+local function all_of(given) return bits(given.model, given.optimizer) end
 
 describe("a load that is interrupted", function()
   it("has loaded nothing or all, wherever it was", function()

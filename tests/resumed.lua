@@ -5,6 +5,7 @@
 --   optlua tests/resumed.lua FOLDER FROM TO
 package.path = "tests/?.lua;" .. package.path
 local optlua = require "optlua"
+local bits = require "bits"
 local schedules = require "schedules"
 local nn, optim, checkpoint = optlua.nn, optlua.optim, optlua.checkpoint
 
@@ -55,19 +56,9 @@ local function train(parts)
   end
 end
 
-local function bits(parts)
-  local list = {}
-  local function add(name, value)
-    if optlua.is_tensor(value) then value = value:to("float64"):reshape(-1):totable() end
-    for _, number in ipairs(type(value) == "table" and value or { value }) do
-      list[#list + 1] = name .. "=" .. (type(number) == "number" and ("%.17g"):format(number) or tostring(number))
-    end
-  end
-  for name, value in pairs(parts.model:state_dict()) do add(name, value) end
-  for name, value in pairs(parts.optimizer:state_dict()) do add(name, value) end
-  table.sort(list)
+local function digest(parts)
   local sum = 0
-  for c in table.concat(list, " "):gmatch "." do sum = (sum * 31 + c:byte()) % (1 << 52) end
+  for c in bits(parts.model, parts.optimizer):gmatch "." do sum = (sum * 31 + c:byte()) % (1 << 52) end
   return ("%d %s"):format(sum, table.concat(parts.scheduler:get_last_lr(), " "))
 end
 
@@ -76,7 +67,7 @@ local function try(class, schedule)
   if from > 0 then checkpoint.load(path:format(from), parts) end
   train(parts)
   checkpoint.save(path:format(to), parts)
-  print(("%s %s: %s"):format(class, schedule, bits(parts)))
+  print(("%s %s: %s"):format(class, schedule, digest(parts)))
 end
 
 for _, class in ipairs(optim.list()) do try(class, "cosine") end
