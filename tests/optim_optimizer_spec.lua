@@ -697,6 +697,21 @@ optlua.optim.SGD(optlua.nn.Linear(1, 1))
   end)
 end)
 
+describe("a method called with a dot", function()
+  it("says how it is called, at the script's line", function()
+    local function at(pattern, call) fails("^tests/optim_optimizer_spec.lua:%d+: " .. pattern, call) end
+    local wanted = ": an optimizer expected, got nothing; methods are called with a colon: optimizer:"
+    for _, optimizer in ipairs { optim.SGD(model()), optim.container(model(), "AdamW") } do
+      for _, name in ipairs { "step", "zero_grad", "state_dict", "plan", "add_group", "with_eval", "stats" } do
+        at(name .. wanted .. name .. "%(…%)", function() optimizer[name]() end)
+      end
+      at("step: an optimizer expected, got a function", function() optimizer.step(print) end)
+      local scheduler = optim.lr_scheduler(optimizer, function() return 1 end)
+      at("step: a scheduler expected, got nothing; .* scheduler:step%(…%)", function() scheduler.step() end)
+    end
+  end)
+end)
+
 describe("steps without any gradient", function()
   -- What a script says on stderr.
   local function said(script)

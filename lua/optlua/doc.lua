@@ -3,9 +3,9 @@
 --
 -- `doc.print "AdamW"` is `help "AdamW"` at the prompt and `optlua --doc AdamW` in a shell;
 -- scripts/dev/docs.lua writes all entries as pages.
+local colon = require "optlua.colon"
 local core = require "optlua.core"
 local files = require "optlua.files"
-local guard = require "optlua.nn.guard"
 local options = require "optlua.options"
 local topics = require "optlua.topics"
 
@@ -147,13 +147,13 @@ local function example_in(text)
 end
 
 local function where(fn)
-  local info = debug.getinfo(guard.inside(fn), "S")
+  local info = debug.getinfo(colon.inside(fn), "S")
   if info.what == "C" then return nil end
   return lines_of(info.source:sub(2)), info.linedefined
 end
 
 local function parameters_of(fn, from)
-  fn = guard.inside(fn)
+  fn = colon.inside(fn)
   local info, names = debug.getinfo(fn, "u"), {}
   for k = from or 1, info.nparams do names[#names + 1] = debug.getlocal(fn, k) end
   if info.isvararg then names[#names + 1] = "…" end

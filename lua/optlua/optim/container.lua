@@ -5,6 +5,7 @@
 local options = require "optlua.options"
 local backward = require "optlua.optim.backward"
 local blame = require "optlua.blame"
+local colon = require "optlua.colon"
 local classes = require "optlua.optim.classes"
 local clipping = require "optlua.optim.clipping"
 local extras = require "optlua.optim.extras"
@@ -414,6 +415,7 @@ function Container:add_group(given)
   local plan, problems = self:_plan(class, rest)
   finish(self, { plan }, problems)
 end
+Container.add_group = colon.method("add_group", Container.add_group, Optimizer._is, "optimizer")
 
 --- Makes one optimizer of several.
 ---@param name string

@@ -3,6 +3,7 @@ local core = require("optlua.core").hidden.optim
 local options = require "optlua.options"
 local backward = require "optlua.optim.backward"
 local blame = require "optlua.blame"
+local colon = require "optlua.colon"
 local clipping = require "optlua.optim.clipping"
 local forms = require "optlua.optim.forms"
 local Group = require "optlua.optim.group"
@@ -327,6 +328,7 @@ Optimizer.__index = Optimizer._reader(Optimizer)
 ---@param closure? fun(): any
 ---@return any
 function Optimizer:step(closure)
+  if type(self) ~= "table" then colon.refuse("step", self, "optimizer") end
   phase.check(self, "step")
   if self._updater then
     backward.step(self, closure)
@@ -514,5 +516,12 @@ function Optimizer:__tostring()
   lines[#lines + 1] = ")"
   return table.concat(lines, "\n")
 end
+
+--- Whether a value is an optimizer, of whatever class.
+---@param value any
+---@return boolean
+function Optimizer._is(value) return type(value) == "table" and value._groups ~= nil end
+
+colon.watch(Optimizer, Optimizer._is, "optimizer", "step")
 
 return Optimizer

@@ -6,6 +6,7 @@
 -- `object.absolute` is true, the value itself.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local colon = require "optlua.colon"
 local curve = require "optlua.schedule.curve"
 local hyper = require "optlua.optim.hyper"
 local params = require "optlua.optim.params"
@@ -373,5 +374,7 @@ function Scheduler:load_state_dict(state, opts)
   end
   return differences
 end
+
+colon.watch(Scheduler, function(value) return type(value) == "table" and getmetatable(value) == Scheduler end, "scheduler")
 
 return { lr_scheduler = lr_scheduler, scheduler = scheduler }
