@@ -137,6 +137,11 @@ describe("optim.check finds", function()
     end)
   end
 
+  it("a rule that does not read gradients", function()
+    local report = optim.check(define(function(p) return 0.9 * p end))
+    assert.matches("gradients are not read", report.quadratic.detail)
+  end)
+
   it("something for every line of its table", function()
     for _, line in ipairs(optim.check(define(good)).lines) do
       local found = wrong[line.key] ~= nil
@@ -217,6 +222,11 @@ describe("optim.check", function()
       assert.equal("does not apply", report["8bit"].result)
     end)
 
+    it("finds a closure that is not called", function()
+      local report = optim.check(signed { needs_closure = true, step = function() end })
+      assert.matches("the step never calls its closure", report.quadratic.detail)
+    end)
+
     it("finds states that are not saved", function()
       local velocity = {}
       local report = optim.check(signed { step = function(_, group)
@@ -253,6 +263,9 @@ describe("optim.check", function()
     assert.is_true(optim.check(class, { shapes = { { 7, 2, 2 } } }).ok)
     fails("optim.check: X accepts no parameter of shape 2: 7 is wanted", optim.check, class, { shapes = { { 7, 2, 2 }, { 2, 7, 2 } } })
     fails("optim.check: shapes: one at least", optim.check, class, { shapes = {} })
+    for _, shape in ipairs { { 0 }, { -1 }, { 1.5 }, 3 } do
+      fails("optim.check: shapes: shape 2: a list of sizes from 1", optim.check, optim.SGD, { shapes = { { 7 }, shape } })
+    end
     assert.equal("does not apply", optim.check(optim.Muon).no_dimension.result)
   end)
 

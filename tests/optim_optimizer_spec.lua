@@ -497,12 +497,13 @@ describe("a state", function()
     saved["group.default.lr"] = -1
     saved["group.default.momentum"] = 1
     saved["updates"] = 1.5
+    saved["group.default.step"] = math.maxinteger
     saved["class.default"] = "Adam"
     local message = fails("does not fit; nothing was loaded", optimizer.load_state_dict, optimizer, saved)
     for _, part in ipairs {
       "missing: state.a.exp_avg\n", "unexpected: group.default.momentum, state.d.step",
       "state.b.exp_avg: float64 %(2%) expected, got float64 %(3%)", "state.c.exp_avg_sq: float64 %(1, 1%) expected, got float32 %(1, 1%)",
-      "lr: expected a number at least 0", "updates: a count expected, got 1.5", "class.default: AdamW expected, got Adam",
+      "lr: expected a number at least 0", "updates: a count expected, got 1.5", "step: a count expected, got 9223372036854775807", "class.default: AdamW expected, got Adam",
     } do assert.is_truthy(message:find(part), part .. " in " .. message) end
     for key, value in pairs(before) do
       local now = optimizer:state_dict()[key]

@@ -515,6 +515,18 @@ describe("a definition is refused", function()
     fails("hyper.m: choices: a table expected", define, { hyper = { m = { default = 1, choices = 1 } } })
   end)
 
+  it("where a name looks like a field that is not there, and not else", function()
+    local function named(name, more)
+      local definition = { name = "Bad", update = function(p) return p end, [name] = function(p) return p end }
+      for key, value in pairs(more or {}) do definition[key] = value end
+      return optim.define(definition)
+    end
+    for _, name in ipairs { "swap", "stop", "steps", "named", "step2" } do assert.is_function(named(name).rules[name]) end
+    assert.is_function(named("shape", { state = { m = 0 } }).rules.shape)
+    fails('unknown field "shape"', named, "shape")
+    fails('unknown field "updat"', optim.define, { name = "Bad", updat = print })
+  end)
+
   it("for states", function()
     fails("no name for a state", define, { state = { step = 0 } })
     fails("a number, \"param\" or a table expected", define, { state = { m = "zeros" } })
@@ -538,6 +550,31 @@ describe("a definition is refused", function()
 end)
 
 describe("a class", function()
+  it("is what its definition said, though that is changed and used again", function()
+    local definition = { name = "X", hyper = { lr = { default = 1, min = 0 }, ends = { default = { 1, 2 } } }, group = { x = 1 },
+      state = { m = { init = 2 } }, accepts = { ndim = { 1 } }, update = function(p, _, s, h) return p - h.lr * s.m end }
+    local class = optim.define(definition)
+    definition.hyper.lr.default, definition.hyper.lr.min, definition.hyper.ends.default[1] = -9, nil, 9
+    definition.group.x, definition.state.m.init, definition.accepts.ndim[1] = 9, 9, 9
+    local outer = optim.transform(class, { name = "Y", update = function(p, g, _, _, inner) return inner(p, g) end })
+    for _, one in ipairs { class, outer } do
+      assert.matches("ends = { 1, 2 }, lr = 1 }", tostring(one))
+      local p = param({ 1 }, { 1 })
+      local optimizer = one { { "p", p } }
+      optimizer:step()
+      assert.same({ -1, 1 }, { p:item(), optimizer:state_dict()["group.default.x"] })
+      fails("at least 0", one, { p }, { lr = -1 })
+    end
+  end)
+
+  it("keeps the sign of zeros among its numbers", function()
+    local class = rule(function(p) return p end, { group = { x = -0.0, y = 0 }, before = function(group) group.y = -0.0 end })
+    local optimizer = class { { "p", param({ 1 }, { 1 }) } }
+    optimizer:step()
+    local state = optimizer:state_dict()
+    assert.same({ -math.huge, -math.huge }, { 1 / state["group.default.x"], 1 / state["group.default.y"] })
+  end)
+
   it("refuses parameters by name, all at once", function()
     local class = rule(function(p) return p end, { accepts = { ndim = 2 } })
     local message = fails("'a': it has 1 dimensions; 2 expected", class, { { "a", param { 1 } }, { "b", param { { 1 } } }, { "c", param { 1 } } })

@@ -249,12 +249,12 @@ print "trained"
   end)
 
   it("says where a script fails, and finds its modules beside it", function()
-    with_files({ ["bad.lua"] = good .. "error 'no luck' return make('Down', 1)", ["x/rule.lua"] = down,
+    with_files({ ["bad.lua"] = good .. "error 'no luck' return make('Down', 1)", ["out.lua"] = good .. "os.exit(0) return make('Down', 1)", ["x/rule.lua"] = down,
       ["x/again.lua"] = "local optim = require 'optlua.optim' return optim.transform(require 'rule', { name = 'Twice', "
         .. "update = function(p, g, s, h, inner) return inner(inner(p, g), g) end })" },
-      "optlua check bad.lua; echo $?; optlua check x/again.lua; echo $?", function(result)
+      "optlua check bad.lua; echo $?; optlua check x/again.lua; echo $?; optlua check out.lua; echo $?; optlua check --help", function(result)
       assert.equal("", result.err)
-      assert.matches("^bad.lua:5: no luck\n1\nTwice: %d+ hold.*\n0\n$", result.out)
+      assert.matches("^bad.lua:5: no luck\n1\nTwice: %d+ hold.*\n0\nout.lua: os.exit is called[^\n]*\n1\nusage: optlua check FILE...\n", result.out)
     end)
   end)
 end)

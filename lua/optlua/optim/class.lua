@@ -5,6 +5,7 @@ local options = require "optlua.options"
 local blame = require "optlua.blame"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
+local snapshot = require "optlua.snapshot"
 
 ---@class optlua.optim.Class
 ---@field name string
@@ -52,12 +53,22 @@ local function check_kind(what, definition)
   end
 end
 
+-- Fields that a function may have been meant for: those that are not there, and can be.
+local function list_open(definition)
+  local taken, open = { doc = true, group = true, hyper = true, name = true, needs_closure = true }, {}
+  taken[definition.step and "update" or "step"] = true
+  for _, field in ipairs(fields) do
+    if not taken[field] and definition[field] == nil then open[#open + 1] = field end
+  end
+  return open
+end
+
 -- A function under a name of its own is a named rule, unless the name looks like a slip of the pen.
 local function check_fields(what, definition)
-  local rules = {}
+  local rules, open = {}, list_open(definition)
   for field, value in pairs(definition) do
     if not is_field[field] then
-      local near = type(field) == "string" and options.nearest(field, fields)
+      local near = type(field) == "string" and options.nearest(field, open)
       if type(value) ~= "function" or type(field) ~= "string" or near then
         blame(("%s: %s"):format(what, options.unknown("field", field, fields)))
       end
@@ -100,7 +111,7 @@ local function check_numbers(what, declared, schema)
     if schema[name] or hyper.is_reserved(name) then
       blame(("%s: group.%s: the name is that of a hyperparameter, or a word that groups use themselves"):format(what, name))
     end
-    names[#names + 1], first[name] = name, value + 0.0
+    names[#names + 1], first[name] = name, 1.0 * value
   end
   table.sort(names)
   for i, name in ipairs(names) do slot_of[name] = i - 1 end
@@ -112,9 +123,17 @@ local function check_accepts(what, accepts)
   if type(accepts) == "table" then
     local checked, problems = options.collect(accepts, { ndim = { required = false, type = "integer|list" } })
     if problems[1] then blame(("%s: accepts: %s"):format(what, problems[1])) end
-    return checked
+    return snapshot(checked)
   end
   blame(("%s: accepts: a table or a function (tensor, name) expected, got %s"):format(what, type(accepts)))
+end
+
+-- A definition as it is now: it may be changed, and used again.
+local function keep(definition, schema)
+  local kept = {}
+  for field, value in pairs(definition) do kept[field] = value end
+  kept.hyper, kept.group, kept.accepts, kept.state = schema, snapshot(kept.group), snapshot(kept.accepts), snapshot(kept.state)
+  return kept
 end
 
 --- Makes a class of optimizers from an update rule. A rule says how one parameter is updated; the C
@@ -157,7 +176,7 @@ end
 ---    false and why: parameters that the class does not take are refused by name at construction
 ---   eval, train: rules (p, s, h, group) that return the form of p for evaluation and for training, both or neither;
 ---    optimizer:eval() and optimizer:train() run them, and optimizer:with_eval(fn)
----   any other name with a function: a rule (p, s, h, group) of your own, run by optimizer:run "name"
+---   any other name with a function (unless it looks like a misspelt field that is not there): a rule (p, s, h, group) of your own, run by optimizer:run "name"
 ---   step: in place of update, a step over real tensors, step(self, group, closure); see below
 ---   gradients: gradients(self, groups, closure) runs ahead of update, over all groups of the class at once,
 ---    and leaves in param.grad what update is given: it may change the parameters, which come back bit for bit
@@ -240,7 +259,7 @@ local function define(definition)
     self.layout = slots.layout(name, definition.state == nil and {} or definition.state)
   end
   self.cache = core.cache(PROGRAMS)
-  self.definition = definition
+  self.definition = keep(definition, schema)
   return self
 end
 

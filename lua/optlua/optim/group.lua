@@ -34,7 +34,7 @@ local function face_numbers(self)
       if type(value) ~= "number" or value ~= value then
         blame(("group.%s: a number expected, got %s"):format(name, value ~= value and "NaN" or type(value)))
       end
-      self.staged[name] = value + 0.0
+      self.staged[name] = 1.0 * value
     end,
   })
   self.readable = setmetatable({}, {

@@ -2,6 +2,7 @@
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local clipping = require "optlua.optim.clipping"
+local snapshot = require "optlua.snapshot"
 
 local hyper = {}
 
@@ -63,11 +64,10 @@ local meanings = {
   weight_decay = "how fast weights are drawn to 0",
 }
 
--- A description that says what it means.
-local function with_meaning(name, option)
-  if option.doc or not meanings[name] then return option end
-  local copy = { doc = meanings[name] }
-  for field, value in pairs(option) do copy[field] = value end
+-- A copy of a description, which the script may change and use again; it says what it means.
+local function own_description(name, option)
+  local copy = snapshot(option)
+  copy.doc = copy.doc or meanings[name]
   return copy
 end
 
@@ -89,7 +89,7 @@ function hyper.schema(what, declared)
     check_description(what, name, option)
     local _, problem = options.value(name, option.default, option)
     if problem then blame(("%s: hyper: the default is not legal: %s"):format(what, problem)) end
-    schema[name] = with_meaning(name, option)
+    schema[name] = reserved[name] and option or own_description(name, option)
   end
   return schema
 end

@@ -67,6 +67,8 @@ end
 
 -- Loading -------------------------------------------------------------------------------------------------
 
+local MOST = 1 << 53 -- updates; there is room for more of them
+
 -- Reads a state, and collects what is wrong with it.
 local Reader = {}
 Reader.__index = Reader
@@ -83,7 +85,7 @@ end
 function Reader:count(key)
   local value = self:take(key)
   local count = type(value) == "number" and math.tointeger(value)
-  if value ~= nil and (not count or count < 0) then self:complain("%s: a count expected, got %s", key, tostring(value)) end
+  if value ~= nil and (not count or count < 0 or count > MOST) then self:complain("%s: a count expected, got %s", key, tostring(value)) end
   return count or 0
 end
 

@@ -136,7 +136,7 @@ local function face(group, fields)
       if type(value) ~= "number" or value ~= value then
         blame(("group.%s: a number expected, got %s"):format(key, value ~= value and "NaN" or type(value)))
       end
-      group.numbers[key] = value + 0.0
+      group.numbers[key] = 1.0 * value
     end,
   })
 end

@@ -31,7 +31,7 @@ local function split(what, declared)
   local plain, class_of = {}, {}
   for name, entry in pairs(declared) do
     if type(entry) == "table" and entry.type == "class" then
-      class_of[name] = entry
+      class_of[name] = { default = entry.default }
       if entry.default == nil then blame(("%s: hyper.%s: a default is required"):format(what, name)) end
     else
       plain[name] = entry

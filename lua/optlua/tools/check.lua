@@ -10,6 +10,11 @@ local traps = require "optlua.tools.traps"
 
 local check = {}
 
+local USAGE = [[
+usage: optlua check FILE...
+looks for known traps in the source of scripts, and tests the optimizers that they return or register.
+status: 0 where nothing is found, 1 where something is, 2 where a file cannot be read]]
+
 -- The source of a file; its first line may name the interpreter.
 local function read(path)
   local source, problem = files.read(path)
@@ -24,12 +29,13 @@ end
 
 local training = {} -- raised when a script that is only to make classes begins to train
 
--- What a script returns; one that trains is stopped at its first step.
+-- What a script returns; one that trains is stopped at its first step, and one that ends the process at the end.
 local function load_script(path)
-  local step = Optimizer.step
+  local step, exit = Optimizer.step, os.exit
   Optimizer.step = function() error(training, 0) end
+  os.exit = function() error(path .. ": os.exit is called; what comes after it was not looked at", 0) end -- luacheck: ignore
   local ok, result = pcall(testing.load, path)
-  Optimizer.step = step
+  Optimizer.step, os.exit = step, exit -- luacheck: ignore
   if ok then return true, result end
   return result == training, result ~= training and result or nil
 end
@@ -114,6 +120,7 @@ end
 --- The command: prints what it finds, and ends with status 1 if there is something.
 ---@param ... string files
 function check.run(...)
+  if ... == "--help" then return print(USAGE) end
   local good = true
   for _, path in ipairs { ... } do good = check_file(path) and good end
   if good then print "no traps found" end

@@ -33,8 +33,8 @@ local function start(shape, x, y)
   return tensor
 end
 
--- The loss before and after some updates, and how many there were.
-local function descend(subject, problem, hypers, options)
+-- The loss before and after some updates, and how many there were. With `against`, gradients have the opposite sign.
+local function descend(subject, problem, hypers, options, against)
   optlua.manual_seed(1)
   local list, groups = {}, { { match = "*", class = subject.class } }
   for k, shape in ipairs(subject.shapes) do list[k] = { "p" .. k, start(shape, problem.x, problem.y) } end
@@ -49,11 +49,14 @@ local function descend(subject, problem, hypers, options)
     optimizer:zero_grad()
     local value = loss()
     value:backward()
+    for _, pair in ipairs(against and list or {}) do pair[2].grad:neg_() end
     return value
   end
   local first, last, updates = loss():item(), math.huge, 0
   while updates < UPDATES and not (last < first * ENOUGH) do -- luacheck: ignore (NaN)
-    last = optimizer:step(closure):item()
+    local value = optimizer:step(closure)
+    if value == nil then error("the step never calls its closure", 0) end
+    last = value:item()
     updates = updates + 1
   end
   optimizer:eval()
@@ -99,9 +102,17 @@ end
 local bowl = { loss = quadratic, x = -0.5, y = 0.25 }
 local valley = { loss = rosenbrock, x = -1.2, y = 1 }
 
+-- Whether the rate that goes downhill does the same with gradients of the opposite sign.
+local function is_blind(subject, hypers)
+  local _, last = descend(subject, bowl, hypers)
+  local ok, _, other = pcall(descend, subject, bowl, hypers, nil, true)
+  return ok and last == other
+end
+
 --- Falls on a quadratic; from here on the subject is tried with the rate that did.
 function descent.quadratic(subject)
   local said, hypers = fall(subject, bowl)
+  if is_blind(subject, hypers) then error(said .. "; but gradients are not read: opposite ones do the same", 0) end
   subject.hypers = hypers
   return said
 end

@@ -3,6 +3,7 @@
 local core = require("optlua.core").hidden.optim
 local blame = require "optlua.blame"
 local definition = require "optlua.optim.class"
+local options = require "optlua.options"
 local optlua = require "optlua"
 
 local subject = {}
@@ -37,9 +38,14 @@ local function choose_shapes(class)
   blame(("optim.check: %s accepts no parameter of the shapes that were tried; give some: { shapes = { { 8, 8 } } }"):format(class.name))
 end
 
+local sizes = { required = true, type = "list", integer = true, min = 1 }
+
 -- Raises unless a class accepts these shapes.
 local function check_shapes(class, shapes)
   for k, shape in ipairs(shapes) do
+    if not options.value("shape", shape, sizes) or subject.count(shape) == 0 then
+      blame(("optim.check: shapes: shape %d: a list of sizes from 1 expected"):format(k))
+    end
     local why = class.refuses and class:refuses(optlua.zeros(shape), "p" .. k)
     if why then blame(("optim.check: %s accepts no parameter of shape %d: %s"):format(class.name, k, why)) end
   end
