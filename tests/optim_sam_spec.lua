@@ -175,6 +175,21 @@ describe("SAM", function()
     assert.equal(1, #optimizer.optimizers) -- one class, whichever way it is named
   end)
 
+  it("stands around a class with a rho of its own", function()
+    local p = optlua.tensor({ 3 }, { requires_grad = true })
+    local optimizer = optim.sam "Adadelta" ({ p }, { rho = 0.5, sam_rho = 0.25 })
+    local seen = {}
+    optimizer:step(function()
+      seen[#seen + 1] = p:item()
+      optimizer:zero_grad()
+      local loss = (p * p):sum()
+      loss:backward()
+      return loss
+    end)
+    assert.same({ 3, 3.25 }, seen)
+    fails("the inner class has one of that name", optim.sam, optim.sam "Adadelta")
+  end)
+
   it("needs a closure and a class", function()
     local optimizer = make(some)
     fails("SAM%(AdamW%): step: SAM%(AdamW%) needs a closure", optimizer.step, optimizer)

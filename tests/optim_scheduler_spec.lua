@@ -149,6 +149,17 @@ describe("an LR lambda", function()
     near({ 2 }, rates(optimizer, p, 1))
   end)
 
+  it("that makes a value infinite is an error", function()
+    local p = optlua.ones({ 1 }, { requires_grad = true })
+    p.grad = optlua.ones(1)
+    local optimizer = optim.SGD({ p }, { lr = 10 })
+    fails("lr: a finite number expected, got inf", optim.lr_scheduler, optimizer, function() return 1.7e308 end)
+    optim.lr_scheduler(optimizer, function(step) return step < 1 and 1 or 1.7e308 end)
+    optimizer:step()
+    fails("lr: a finite number expected, got inf", optimizer.step, optimizer)
+    assert.equal(-9, p:item())
+  end)
+
   it("that gives nonsense is an error with group and step, and nothing has changed", function()
     local cases = {
       { function() end, "the schedule gives nil" },

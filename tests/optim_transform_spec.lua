@@ -80,6 +80,11 @@ describe("a transform", function()
     fails("bad name", class, { { "bad", param { 1 } } })
   end)
 
+  it("says where inner_update is given too little", function()
+    local class = optim.transform(optim.SGD, { name = "Less", update = function(_, g, _, _, inner_update) return inner_update(g) end })
+    fails("optim_transform_spec.lua:%d+: inner_update: two arguments expected", function() class({ param({ 1 }, { 1 }) }):step() end)
+  end)
+
   it("refuses names that both use", function()
     fails("hyper.lr: the inner class has one", lookahead, optim.SGD, { hyper = { lr = 1 } })
     fails("state.exp_avg: the inner class has one", lookahead, optim.Lion, { state = { exp_avg = 0 } })
@@ -87,6 +92,10 @@ describe("a transform", function()
     fails("state.momentum_buffer: the inner class has one", function()
       class({ param({ 1 }, { 1 }) }, { momentum = 0.5 }):step()
     end)
+    local function own(p) return p end
+    local swapping = optim.define { name = "S", swap_ema = own, update = own }
+    fails("Look: swap_ema: the inner class has one", optim.transform, swapping, { name = "Look", swap_ema = own })
+    fails("S: swap_ema: the inner class has one", optim.container, optlua.nn.Linear(1, 1), swapping, { ema = 0.5 })
     fails("group.lr", lookahead, optim.SGD, { group = { lr = 0 } })
     fails("a class expected", optim.transform, {}, {})
     fails("a table expected", optim.transform, optim.SGD)

@@ -160,7 +160,7 @@ end
 ---   hyper: hyperparameters by name. A table with `default` describes one: default, min and max
 ---    (inclusive), above and below (exclusive), integer, choices (a list), type, doc. Anything else is the
 ---    default itself. A default is a number, a boolean, a word, or a list of such; limits hold for each
----    element of a list. Words that groups use themselves (name, match, class, expect, step …) are refused.
+---    element of a list; numbers are finite, unless default or max is math.huge. Words that groups use themselves (name, match, class, expect, step …) are refused.
 ---   state: tensors that a parameter keeps, by name: 0 or another number (filled with it), "param" (a
 ---    copy of the parameter), or a table { shape = {…}, init = a number or "param", dtype = "float32",
 ---    "float64" or "bfloat16", positive = true for what is never negative; exact = true for what

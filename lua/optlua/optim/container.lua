@@ -30,7 +30,7 @@ Container.__tostring = Optimizer.__tostring
 
 local settings = {
   max_norm = { required = false, type = "number", min = 0, doc = Whole.schema.max_norm.doc },
-  grad_scale = { required = false, type = "number", above = 0, doc = Whole.schema.grad_scale.doc },
+  grad_scale = { required = false, type = "number", above = 0, below = math.huge, doc = Whole.schema.grad_scale.doc },
   norm_type = { default = 2, choices = { 2, math.huge }, doc = "2, or math.huge for the largest absolute value" },
   nonfinite = { default = "off", choices = { "off", "error", "skip" }, doc = "what happens when a gradient is not finite" },
   ema = { required = false, type = "number", min = 0, max = 1, doc = "decay of an average of the weights" },

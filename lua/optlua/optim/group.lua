@@ -302,8 +302,8 @@ local function evaluate(self, schedule, updates)
   end
   local option = self.class.hyper[schedule.name]
   if element then return hyper.value(schedule.name, with_element(whole, element, result), option) end
-  if is_inside(option, result) then return result end
-  return options.value(schedule.name, result, option)
+  if is_inside(option, result) and math.abs(result) < math.huge then return result end
+  return hyper.value(schedule.name, result, option)
 end
 
 local function evaluate_or_raise(self, schedule, updates)

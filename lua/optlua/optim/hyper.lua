@@ -125,7 +125,16 @@ function hyper.text(value)
   return "{ " .. table.concat(words, ", ") .. " }"
 end
 
---- Checks one value.
+-- Whether a number, or one in a list, is infinite.
+local function is_infinite(value)
+  if type(value) == "number" then return value == math.huge or value == -math.huge end
+  for _, element in ipairs(type(value) == "table" and value or {}) do
+    if is_infinite(element) then return true end
+  end
+  return false
+end
+
+--- Checks one value. Infinity is a value where it is the default, or the maximum.
 ---@param name string
 ---@param value any
 ---@param option optlua.Option
@@ -137,6 +146,9 @@ function hyper.value(name, value, option)
       .. "schedule.value(f) gives f(step) itself"):format(name, name)
   end
   local checked, problem = options.value(name, value, option)
+  if not problem and is_infinite(checked) and not (is_infinite(option.default) or is_infinite(option.max)) then
+    problem = ("%s: a finite number expected, got %s"):format(name, hyper.text(value))
+  end
   return freeze(checked), problem
 end
 

@@ -245,7 +245,9 @@ end
 ---@return table? plan
 ---@return string[] problems
 function Optimizer._plan(self, class, given)
-  return planning.group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
+  local plan, problems = planning.group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
+  if plan and #plan.entries == 0 then table.insert(problems, 1, ("group '%s' has no parameters"):format(plan.name)) end
+  return plan, problems
 end
 
 --- Adds a group { name =, params =, <hyperparameters> }. Where one of its parameters has a name that is taken,

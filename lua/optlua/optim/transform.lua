@@ -47,7 +47,10 @@ end
 
 local function wrap(inner, outer)
   return function(p, g, s, h, group)
-    local function inner_update(p2, g2) return inner(p2, g2, s, h, group) end
+    local function inner_update(p2, g2)
+      if p2 == nil or g2 == nil then blame "inner_update: two arguments expected: the parameter and the gradient, inner_update(p, g)" end
+      return inner(p2, g2, s, h, group)
+    end
     return outer(p, g, s, h, inner_update, group)
   end
 end
@@ -56,6 +59,15 @@ end
 local function wrap_step(inner, outer)
   return function(self, group, closure)
     return outer(self, group, closure, function() return inner(self, group, closure) end)
+  end
+end
+
+-- Raises where both have a rule of their own under one name.
+local function check_rules(what, inner, outer)
+  for name in pairs(inner.rules) do
+    if name ~= "eval" and name ~= "train" and outer[name] ~= nil then
+      blame(("%s: %s: the inner class has one of that name"):format(what, name))
+    end
   end
 end
 
@@ -74,8 +86,8 @@ end
 
 --- Makes a class from a class. The fields are those of `define`; `update` is (p, g, s, h, inner_update,
 --- group), and inner_update(p, g) is the inner rule, on any gradient. Around a class with a step of its own it
---- is `step`, (self, group, closure, inner_step), and inner_step() the inner one. Hyperparameters, states and numbers
---- of the group are those of both; no name may be in both.
+--- is `step`, (self, group, closure, inner_step), and inner_step() the inner one. Hyperparameters, states, numbers
+--- of the group and rules with names of their own are those of both; no name may be in both.
 ---@param inner optlua.optim.Class
 ---@param outer table
 ---@return optlua.optim.Class
@@ -84,6 +96,7 @@ local function transform(inner, outer)
   if type(outer) ~= "table" then blame("optim.transform: a table expected, got " .. type(outer)) end
   local what, result = tostring(outer.name or "optim.transform"), {}
   local base = inner.definition
+  check_rules(what, inner, outer)
   for field, value in pairs(base) do result[field] = value end
   for field, value in pairs(outer) do result[field] = value end
   result.hyper = merge(what, "hyper", base.hyper, outer.hyper)

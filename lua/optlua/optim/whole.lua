@@ -13,7 +13,7 @@ for _, method in ipairs { "attach", "move", "note", "read", "value_at" } do Whol
 --- The descriptions of the numbers.
 ---@type table<string, optlua.Option>
 Whole.schema = {
-  grad_scale = { default = 1, above = 0, doc = "what the loss was multiplied with; gradients are divided by it" },
+  grad_scale = { default = 1, above = 0, below = math.huge, doc = "what the loss was multiplied with; gradients are divided by it" },
   max_norm = { default = math.huge, min = 0, doc = "gradients with a larger norm are scaled down to it" },
 }
 

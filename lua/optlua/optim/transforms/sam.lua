@@ -18,32 +18,36 @@ local function measure(groups)
   return math.sqrt(sum)
 end
 
--- Goes to where the loss is worst nearby: uphill by rho.
-local function climb(groups)
+-- Goes to where the loss is worst nearby: uphill by rho, which is a hyperparameter of this name.
+local function climb(groups, rho)
   local norm = measure(groups)
   for _, group in ipairs(groups) do
     for _, p in ipairs(group.params) do
       if p.grad then
         local direction = group.adaptive and p:square() * p.grad or p.grad
-        p:add_(direction, { alpha = group.rho / (norm + EPS) })
+        p:add_(direction, { alpha = group[rho] / (norm + EPS) })
       end
     end
   end
 end
 
-local definition = {
-  hyper = {
-    rho = { default = 0.05, min = 0, doc = "the distance at which the gradient is taken" },
-    adaptive = { default = false, doc = "whether the distance of each weight is in proportion to its size" },
-  },
-  needs_closure = true,
-}
-
-function definition.gradients(_, groups, closure)
-  closure()
-  climb(groups)
-  closure()
+-- What is around a class, with a name for rho.
+local function define(rho)
+  return {
+    hyper = {
+      [rho] = { default = 0.05, min = 0, doc = "the distance at which the gradient is taken" },
+      adaptive = { default = false, doc = "whether the distance of each weight is in proportion to its size" },
+    },
+    needs_closure = true,
+    gradients = function(_, groups, closure)
+      closure()
+      climb(groups, rho)
+      closure()
+    end,
+  }
 end
+
+local ordinary, beside = define "rho", define "sam_rho"
 
 --- Makes a class from a class: its steps take the gradient where the loss is largest within a distance rho of the
 --- parameters, which leads to minima that are flat. A step needs a closure and calls it twice; the norm is that of the gradients of
@@ -63,8 +67,13 @@ end
 ---
 --- Hyperparameters besides those of the class: rho = 0.05, the distance; adaptive = false: whether the distance of each weight is
 --- in proportion to its size (ASAM; its authors use ten times the rho). In configs the class is named "SAM(SGD)".
+--- Around a class with a rho of its own, as Adadelta's, the distance is named sam_rho.
 ---@param class optlua.optim.Class|string
 ---@return optlua.optim.Class
-local function sam(class, ...) return transforms.around("SAM", definition, class, ...) end
+local function sam(class, ...)
+  local inner = require("optlua.optim.classes").resolve(class)
+  local taken = inner and inner.hyper.rho
+  return transforms.around("SAM", taken and beside or ordinary, class, ...)
+end
 
 return sam
