@@ -308,8 +308,10 @@ describe("what a spec replaces", function()
     end }
     assert.same({ "weight" }, spec:run().state.optimizers.groups.default.names)
     local grouped = make { param_groups = function() return optim.groups.no_decay() end,
-      config = { epochs = 1, optimizer = { class = "AdamW", weight_decay = 0.1 } } }:run()
-    assert.same({ "bias" }, grouped.state.optimizers.groups.no_decay.names)
+      config = { epochs = 1, optimizer = { class = "AdamW", weight_decay = 0.1 } } }
+    assert.same({ "bias" }, grouped:run().state.optimizers.groups.no_decay.names)
+    fails('unknown group "decay"; there are none; the groups that the script\'s param_groups makes are set there', grouped.run, grouped,
+      { groups = { decay = { lr = 1 } } })
   end)
 
   it("may be the step of a batch", function()

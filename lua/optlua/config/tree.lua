@@ -15,6 +15,7 @@ local text = require "optlua.config.text"
 ---@field closed table<string, string>? sections that are not read, and what takes their place
 ---@field unread table<string, string>? those of the script's table that are not read, and what takes their place
 ---@field open boolean whether optimizer, groups … may be set though the script's table lacks them
+---@field makes_groups boolean? whether the script makes groups besides, by a function
 ---@field switches string[] other words of the command line, for messages
 local Config = {}
 Config.__index = Config
@@ -225,6 +226,7 @@ end
 -- Sets a group: one of its fields, several, or deletes it.
 local function set_group(self, groups, path, value, source)
   local i, rest = find_group(groups, path)
+  if not i and self.makes_groups then rest = rest .. "; the groups that the script's param_groups makes are set there" end
   if not i then return self:complain("groups: %s", rest) end
   if #rest == 0 and value == text.null then return table.remove(groups, i) end
   local fields = #rest == 0 and value or { [rest[1]] = value }

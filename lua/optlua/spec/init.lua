@@ -269,6 +269,7 @@ function Spec:new_config()
   local config = Config.new(self.config, base_config)
   for key in pairs(self.config) do config:note_near(key, self._near[key]) end
   config.open, config.closed = true, closed_sections(self)
+  config.makes_groups = self:replaces "param_groups"
   config.unread = unread_sections(config.closed, self._parts)
   return config
 end
