@@ -107,10 +107,11 @@ static inline __attribute__((always_inline)) uint32_t look(const arrays *a, lua_
     return move(a, begin, end, w, r);                                                              \
   }
 #define READS(X, w) X(w, 0) X(w, 1) X(w, 2) X(w, 3) X(w, 4)
-LOOK(1)
-LOOK(2)
-LOOK(3)
-LOOK(4) READS(MOVE, 1) READS(MOVE, 2) READS(MOVE, 3) READS(MOVE, 4) READS(MOVE, 5) READS(MOVE, 6)
+/* clang-format off */
+LOOK(1) LOOK(2) LOOK(3) LOOK(4)
+READS(MOVE, 1) READS(MOVE, 2) READS(MOVE, 3)
+READS(MOVE, 4) READS(MOVE, 5) READS(MOVE, 6)
+/* clang-format on */
 
 #define ENTRY(w, r) move_##w##_##r,
     static chunk_fn *const moves[WRITTEN + 1][READ + 1] = {
