@@ -512,6 +512,31 @@ describe("an error in an update in backward", function()
     assert.is_true(failed > 40, failed)
   end)
 
+  it("gives gradients back when it is dropped, wherever the collector is", function()
+    local result = process.run("/", process.quote(process.optlua) .. [=[ -e '
+      local optlua = require "optlua"
+      collectgarbage("incremental", 200, 4, 10) -- in many small steps
+      local model, junk = optlua.nn.Linear(4, 1), {}
+      for i = 1, 5000 do junk[i] = { i } end
+      local function backward() model(optlua.ones { 1, 4 }):sum():backward() end
+      for _ = 1, 20 do
+        do
+          local optimizer = optlua.optim.container(model, "SGD", { lr = 0.1, in_backward = true })
+          backward()
+          optimizer:step()
+        end
+        repeat
+          collectgarbage("step", 0)
+          pcall(backward) -- refused while the optimizer is not known to be dead
+        until model.weight.grad
+        model:zero_grad()
+      end
+      backward()
+      print(model.weight.grad:sum():item())
+    ']=])
+    assert.same({ 0, "4.0" }, { result.code, result.out:match "^%S*" }, result.err)
+  end)
+
   it("leaves no memory behind", function()
     local function once()
       local model, _, loss = make { lr = 0.5, momentum = 0.5 }

@@ -336,6 +336,12 @@ describe("a scale of the loss", function()
     assert.is_nil(p.grad)
   end)
 
+  it("is no error where each gradient is finite in its own type", function()
+    local p, q = param({ 0 }, { 1 }, "float32"), param({ 0 }, { 1e30 }, "float64")
+    make({ p, q }, { grad_scale = 1e-20, nonfinite = "error" }):step()
+    assert.same({ true, true }, { p:item() < -1e17, q:item() < -1e47 })
+  end)
+
   it("is refused where it is none", function()
     for _, x in ipairs { 0, -1, 0 / 0, "2" } do
       fails("grad_scale: expected a number above 0", make, { param { 0 } }, { grad_scale = x })

@@ -21,7 +21,9 @@
 #include "bind/optim.h"
 #include "optim/arrival.h"
 
-static const char updaters = 'u'; /* its address is the key of a weak table: userdata by updater */
+/* Its address is the key of a weak table: userdata by updater. A userdata that nobody holds leaves
+ * it some time before it is finalized. */
+static const char updaters = 'u';
 
 /* A step that awaits the gradients of a walk; a backward inside another has its own. */
 typedef struct frame {
@@ -74,10 +76,15 @@ typedef struct beginning {
   uint64_t visit;
 } beginning;
 
+/* Of an optimizer that is no more, but not finalized yet, the gradients are the parameters' again.
+ */
 static int call_begin(lua_State *L) {
   const beginning *b = lua_touserdata(L, 1);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &updaters);
-  lua_rawgetp(L, -1, b->self);
+  if (lua_rawgetp(L, -1, b->self) == LUA_TNIL) {
+    let_go(b->self);
+    return 0;
+  }
   lua_getiuservalue(L, -1, 1);
   lua_pushinteger(L, (lua_Integer)b->visit);
   lua_call(L, 1, 0);

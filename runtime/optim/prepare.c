@@ -77,9 +77,12 @@ static ol_status fail_nonfinite(ol_error *error, const ol_step *step, int64_t i,
                  ol_list_at(&step->entries, ol_entry, i)->member->name, when);
 }
 
-/* Finite gradients that a factor above 1 makes infinite fail too. */
-static ol_status check_unscaled(ol_error *error, const ol_step *step, double unscale) {
+/* Finite gradients that a factor above 1 makes infinite fail too. Each is looked at only where the
+ * largest of all, as a float, would be infinite. */
+static ol_status check_unscaled(ol_error *error, const ol_step *step, double unscale,
+                                double infinity) {
   ol_norm_result one;
+  if (isfinite((float)(infinity * unscale))) return OL_OK;
   for (int64_t i = 0; i < step->inputs.count; i++) {
     const ol_norm_input *input = ol_list_at(&step->inputs, ol_norm_input, i);
     OL_TRY(ol_norm(error, input, 1, &one));
@@ -116,7 +119,7 @@ static ol_status measure(ol_error *error, ol_step *step, const ol_step_options *
   OL_TRY(ol_norm_of_parts(error, step->inputs.item, step->inputs.count, step->parts.item,
                           step->parts.count, &all));
   if (all.nonfinite >= 0) return fail_nonfinite(error, step, all.nonfinite, "");
-  if (options->unscale > 1) OL_TRY(check_unscaled(error, step, options->unscale));
+  if (options->unscale > 1) OL_TRY(check_unscaled(error, step, options->unscale, all.infinity));
   step->norm = choose(&all, options);
   double factor = ol_clip_factor(clip_groups(step, options), options->max_norm);
   for (int64_t g = 0; g < step->groups.count; g++)

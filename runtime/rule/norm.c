@@ -17,7 +17,8 @@ typedef struct job {
   int64_t *first; /* the first chunk of each input, and the end */
   part *parts;
   int64_t count, elements;
-  double scale; /* a power of two that elements are multiplied with */
+  int64_t begin; /* the first chunk to be measured */
+  double scale;  /* a power of two that elements are multiplied with */
 } job;
 
 /* Where doubles need scaling, floats, whose squares are doubles, vanish beside them or are 0. */
@@ -30,10 +31,12 @@ static part measure(const ol_norm_input *input, int64_t begin, int64_t end, doub
   return (part){ ol_reduce_fold(OL_RULE_SUM, squares), largest };
 }
 
-/* Chunks begin … end of all inputs together. */
+/* Chunks begin … end of those to be measured. */
 static void measure_chunks(int64_t begin, int64_t end, void *context) {
   const job *j = context;
   int64_t low = 0, high = j->count;
+  begin += j->begin;
+  end += j->begin;
   while (high - low > 1) {
     int64_t middle = low + (high - low) / 2;
     if (j->first[middle] <= begin)
@@ -49,9 +52,10 @@ static void measure_chunks(int64_t begin, int64_t end, void *context) {
   }
 }
 
-/* Measures everything. */
-static void measure_all(job *j) {
-  int64_t chunks = j->first[j->count];
+/* Measures inputs begin … end. */
+static void measure_inputs(job *j, int64_t begin, int64_t end) {
+  int64_t chunks = j->first[end] - j->first[begin];
+  j->begin = j->first[begin];
   if (j->elements < OL_MACHINE_CHUNK)
     measure_chunks(0, chunks, j);
   else
@@ -94,13 +98,13 @@ static void finish(job *j, int64_t begin, int64_t end, ol_norm_result *result) {
   frexp(result->infinity, &exponent);
   if (exponent < -1000) exponent = -1000;
   j->scale = ldexp(1, -exponent);
-  measure_all(j);
+  measure_inputs(j, begin, end);
   result->two = ldexp(sqrt(fold(j, begin, end, &ignored).squares), exponent);
 }
 
-/* All sums are taken before any is made a norm, for which everything may be measured again. */
+/* All sums are taken before any is made a norm, for which its inputs may be measured again. */
 static void reduce(job *j, ol_norm_part *parts, int64_t part_count, ol_norm_result *out) {
-  measure_all(j);
+  measure_inputs(j, 0, j->count);
   *out = sum(j, 0, j->count);
   for (int64_t k = 0, begin = 0; k < part_count; begin = parts[k++].end)
     parts[k].result = sum(j, begin, parts[k].end);
