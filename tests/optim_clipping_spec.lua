@@ -270,6 +270,13 @@ describe("adaptive clipping", function()
     for i, x in ipairs(values(before - p:detach())) do assert.near(flat[i], x, 1e-12) end
   end
 
+  it("does nothing where it is infinite, not to rows of zeros either", function()
+    for _, opts in ipairs { { agc = math.huge, agc_eps = 0 }, { agc = math.huge } } do
+      assert.same({ { 3, 4 } }, seen({ { 3, 4 } }, opts))
+    end
+    assert.same({ { 0, 0 } }, seen({ { 3, 4 } }, { agc = 1, agc_eps = 0 }))
+  end)
+
   it("scales the gradients of units with weights that are small beside them", function()
     check({ { 3, 4, 0, 0 }, { 0, 0, 0, 0 }, { 1, 1, 1, 1 } }, { { 30, 40, 0, 0 }, { 1, 0, 0, 2 }, { 0.01, 0, 0.02, 0 } }, { 0.5 })
     check({ { 3, 4, 0, 0 }, { 0, 0, 0, 0 } }, { { 30, 40, 0, 0 }, { 1, 0, 0, 2 } }, { 0.5, 0.25 })

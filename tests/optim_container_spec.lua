@@ -289,6 +289,22 @@ describe("a container", function()
     assert.equal(3, optimizer.optimizers[2]:stats().updates)
   end)
 
+  it("alone does what is for all its classes", function()
+    local optimizer, net = mixed()
+    backward(net)
+    local before = net.a.weight:detach():clone()
+    for _, method in ipairs { "step", "eval", "train", "run", "swap_ema", "with_ema", "swap_swa", "with_swa", "with_eval", "add_group",
+      "state_dict", "load_state_dict", "register_step_pre_hook", "register_step_post_hook" } do
+      local inner = optimizer.optimizers[1]
+      fails("AdamW: " .. method .. ": this optimizer is a part of a container, whose " .. method, inner[method], inner, print)
+    end
+    assert.is_true(before:equal(net.a.weight:detach()))
+    optimizer.grad_scale = 2
+    for name, group in pairs(optimizer.optimizers[1]:stats().groups) do
+      assert.near(optimizer:stats().groups[name].grad_norm, group.grad_norm, 1e-12)
+    end
+  end)
+
   it("is one transaction over all classes", function()
     local optimizer, net = mixed()
     local broken = optim.define { name = "Broken", update = function() error "broken" end }
@@ -444,6 +460,18 @@ describe("clipping by a container", function()
       optimizer:step()
       assert.near(-1, m.p1:item(), 1e-5)
     end
+  end)
+
+  it("asks for finite gradients as long as it is there", function()
+    local model = nn.Linear(1, 1, { bias = false })
+    local p, optimizer = model.weight, optim.container(model, "SGD", { lr = 1 })
+    optimizer.max_norm = 1
+    p.grad = optlua.tensor { { 0 / 0 } }
+    fails("is not finite", optimizer.step, optimizer)
+    optimizer.max_norm = nil
+    optimizer:step()
+    assert.is_true(p:item() ~= p:item())
+    assert.equal(1, optimizer:stats().updates)
   end)
 
   it("can be left out, and finiteness asked for without it", function()

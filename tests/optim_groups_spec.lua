@@ -288,6 +288,21 @@ describe("a step with an optimizer of anybody's making", function()
     return { net.weight:item(), net.bias:item(), own.count, optimizer:stats().updates }
   end
 
+  it("is counted where nothing else has a gradient, and not without one", function()
+    local net, own, optimizer = setup()
+    optim.lr_scheduler(optimizer, function(update) return 1 / (1 + update) end)
+    for t = 1, 3 do
+      net.bias.grad = optlua.ones { 1 }
+      optimizer:step()
+      assert.same({ 1, 1 - t, t, t }, values(net, own, optimizer))
+    end
+    assert.near(1 / 3, optimizer.groups[1].lr, 1e-12)
+    function own:step() self.count = self.count + 1 end
+    net.bias.grad = nil
+    optimizer:step()
+    assert.equal(3, optimizer:stats().updates)
+  end)
+
   it("is made as a whole, or not at all", function()
     local net, own, optimizer = setup()
     give_gradients(net, 0.5)

@@ -29,6 +29,67 @@ local function one_step(update, extra, opts)
   return values(p), optimizer, p
 end
 
+describe("a check of hyperparameters together", function()
+  local function ordered(calls)
+    return rule(function(p) return p end, { check = function(h)
+      if calls then calls[#calls + 1] = h.betas[1] end
+      return h.betas[1] > h.betas[2] and "betas: they do not grow" or nil
+    end })
+  end
+
+  it("is made when they are given, set and loaded, of defaults too", function()
+    local Test, p = ordered(), param({ 1 }, { 1 })
+    fails("Test: group 'default': betas: they do not grow", Test, { p }, { betas = { 0.5, 0.1 } })
+    fails("group 'default': betas: they do not grow", optim.container, optlua.nn.Linear(1, 1), Test, { betas = { 0.5, 0.1 } })
+    local optimizer = Test({ p }, {})
+    fails("betas: they do not grow", function() optimizer.groups.default.betas = { 0.5, 0.1 } end)
+    assert.equal(0.99, optimizer.groups.default.betas[2])
+    fails("betas: they do not grow", optimizer.add_group, optimizer,
+      { params = { param { 1 } }, betas = { 0.5, 0.1 } })
+    local state = optimizer:state_dict()
+    state["group.default.betas"] = { 0.5, 0.1 }
+    fails("group.default: betas: they do not grow", optimizer.load_state_dict, optimizer, state)
+    assert.equal(0.9, optimizer.groups.default.betas[1])
+  end)
+
+  it("comes after that of each, and sees no others", function()
+    local calls = {}
+    fails("betas: expected a list", ordered(calls), { param { 1 } }, { betas = 3 })
+    assert.same({}, calls)
+    local p = param { 1 }
+    fails('unknown hyperparameter "beta"', rule(function() return p end, { check = function(h) return h.beta end }), { p })
+    fails("Test: check: it returns what is wrong, a text, or nothing, not a boolean",
+      rule(function() return p end, { check = function() return false end }), { p })
+    fails("check: a function expected, got string", rule, print, { check = "x" })
+  end)
+
+  it("holds for classes made from classes, with theirs", function()
+    local Outer = optim.transform(ordered(), { name = "Outer", hyper = { far = 1 }, check = function(h)
+      return h.far < h.lr and "far is nearer than lr" or nil
+    end, update = function(p, g, _, _, inner) return inner(p, g) end })
+    fails("they do not grow", Outer, { param { 1 } }, { betas = { 0.5, 0.1 } })
+    fails("far is nearer than lr", Outer, { param { 1 } }, { lr = 2 })
+    fails("they do not grow", optim.lookahead(ordered()), { param { 1 } }, { betas = { 0.5, 0.1 } })
+    fails("they do not grow", optim.container, optlua.nn.Linear(1, 1), ordered(), { betas = { 0.5, 0.1 }, ema = 0.9, clip_value = 1 })
+  end)
+
+  it("is PyTorch's", function()
+    for _, name in ipairs { "SGD", "LARS" } do
+      for _, opts in ipairs { { momentum = 0 }, { momentum = 0.9, dampening = 0.1 }, { momentum = 0, dampening = 1 } } do
+        opts.nesterov = true
+        fails("nesterov needs a momentum and no dampening", optim[name], { param { 1 } }, opts)
+      end
+      optim[name]({ param { 1 } }, { nesterov = true, momentum = 0.9 })
+    end
+    for _, etas in ipairs { { 0.5, 0.9 }, { 1, 1.2 }, { 1.1, 1.2 }, { 0.5, 1 } } do
+      fails("etas: the first shrinks", optim.Rprop, { param { 1 } }, { etas = etas })
+    end
+    for _, name in ipairs { "alpha_warmup", "beta3_warmup" } do
+      fails(name .. ": expected an integer", optim.AdEMAMix, { param { 1 } }, { [name] = 2.5 })
+    end
+  end)
+end)
+
 describe("a rule", function()
   it("computes with every operation as on numbers", function()
     local x, y, z = 0.75, -1.25, 0.5

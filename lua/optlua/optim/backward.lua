@@ -19,7 +19,7 @@ local SKIP = "an update of which a part has been made cannot be skipped; nonfini
 local function check_group(name, class, max_group_norm, problems)
   local function refuse(why) problems[#problems + 1] = ("in_backward: group '%s': %s"):format(name, why) end
   if class.after then refuse(class.name .. " cannot be updated in backward: its `after` needs sums over all gradients of the group") end
-  if class.definition.step then refuse(class.name .. " cannot be updated in backward: its step sees all parameters at once") end
+  if class.step then refuse(class.name .. " cannot be updated in backward: its step sees all parameters at once") end
   if class.gradients then refuse(class.name .. " cannot be updated in backward: it makes its gradients out of all of them") end
   if max_group_norm then refuse("not with max_group_norm: " .. NORM) end
 end
@@ -73,7 +73,7 @@ end
 ---@param groups optlua.optim.Group[]
 function backward.attach(self, groups)
   if not self._updater then
-    self._updater = core.updater(function(visit) begin(self, visit) end, self._clip.measure)
+    self._updater = core.updater(function(visit) begin(self, visit) end, transaction.measures(self))
   end
   for _, group in ipairs(groups) do self._updater:add(group.handle) end
 end

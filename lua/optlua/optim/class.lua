@@ -17,7 +17,7 @@ Class.__name = "optimizer class"
 
 local PROGRAMS = 256 -- compiled ones that a class keeps
 
-local fields = { "accepts", "after", "before", "doc", "eval", "gradients", "group", "hyper", "name", "needs_closure", "state", "step",
+local fields = { "accepts", "after", "before", "check", "doc", "eval", "gradients", "group", "hyper", "name", "needs_closure", "state", "step",
   "train", "update" }
 local is_field = {}
 for _, field in ipairs(fields) do is_field[field] = true end
@@ -75,7 +75,7 @@ local function check_fields(what, definition)
       rules[field] = value
     end
   end
-  for _, field in ipairs { "after", "before", "eval", "gradients", "step", "train", "update" } do
+  for _, field in ipairs { "after", "before", "check", "eval", "gradients", "step", "train", "update" } do
     check_function(what, definition, field)
   end
   if definition.doc ~= nil and type(definition.doc) ~= "string" then
@@ -160,7 +160,10 @@ end
 ---   hyper: hyperparameters by name. A table with `default` describes one: default, min and max
 ---    (inclusive), above and below (exclusive), integer, choices (a list), type, doc. Anything else is the
 ---    default itself. A default is a number, a boolean, a word, or a list of such; limits hold for each
----    element of a list; numbers are finite, unless default or max is math.huge. Words that groups use themselves (name, match, class, expect, step …) are refused.
+---    element of a list; numbers are finite, unless default or max is math.huge. Words that groups use themselves
+---    (name, match, class, expect, step …) are refused.
+---   check: check(h) sees all hyperparameters together, when they are given, when one is set, and when they are loaded, and
+---    returns what is wrong with them, a text, or nothing
 ---   state: tensors that a parameter keeps, by name: 0 or another number (filled with it), "param" (a
 ---    copy of the parameter), or a table { shape = {…}, init = a number or "param", dtype = "float32",
 ---    "float64" or "bfloat16", positive = true for what is never negative; exact = true for what
@@ -250,7 +253,7 @@ local function define(definition)
   self.hyper_names = options.names(schema)
   self.number_names, self.number_slots, self.numbers = check_numbers(name, definition.group, schema)
   self.accepts = check_accepts(name, definition.accepts)
-  self.update, self.before, self.after = definition.update, definition.before, definition.after
+  self.update, self.before, self.after, self.check = definition.update, definition.before, definition.after, definition.check
   self.step, self.gradients = definition.step, definition.gradients
   self.needs_closure = definition.needs_closure or false
   if type(definition.state) == "function" then
@@ -261,6 +264,18 @@ local function define(definition)
   self.cache = core.cache(PROGRAMS)
   self.definition = keep(definition, schema)
   return self
+end
+
+--- What is wrong with hyperparameters together that are legal one by one.
+---@param values table<string, any>
+---@return string? problem
+function Class:problem(values)
+  if not self.check then return nil end
+  local copy = {}
+  for name, value in pairs(values) do copy[name] = value end
+  local problem = self.check(select(2, hyper.face(copy, self.hyper_names)))
+  if problem == nil or type(problem) == "string" then return problem end
+  blame(("%s: check: it returns what is wrong, a text, or nothing, not a %s"):format(self.name, type(problem)))
 end
 
 --- Whether a class takes a parameter; if not, why.

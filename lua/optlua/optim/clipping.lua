@@ -53,7 +53,7 @@ function clipping.transform(settings)
   if hyper.agc then hyper.agc_eps = clipping.schema.agc_eps end
   table.sort(names)
   local function update(p, g, _, h, inner_update)
-    if hyper.agc then g = adapt(p, g, h.agc, h.agc_eps) end
+    if hyper.agc and h.agc < math.huge then g = adapt(p, g, h.agc, h.agc_eps) end
     if hyper.clip_value then g = optim.clamp(g, -h.clip_value, h.clip_value) end
     return inner_update(p, g)
   end

@@ -1,6 +1,6 @@
 --- container: one optimizer over the parts of a model, with groups of parameters and several classes.
 --
--- It is an optimizer: same methods, accepted wherever one is. `optimizers` holds one optimizer a class,
+-- It is an optimizer: same methods, accepted wherever one is. `optimizers` holds one optimizer a class, to look at,
 -- and what wrappers built that is not of this library; `model_parts` the parts.
 local options = require "optlua.options"
 local backward = require "optlua.optim.backward"
@@ -52,15 +52,26 @@ local function extend(self, class)
   return class
 end
 
--- One optimizer a class, over its groups; they share the container's clock.
+-- What the container does for all classes together is not to be done for one.
+local Part = setmetatable({}, { __index = Optimizer })
+for _, method in ipairs { "add_group", "eval", "load_state_dict", "register_step_post_hook", "register_step_pre_hook", "run",
+  "state_dict", "step", "swap_ema", "swap_swa", "train", "with_ema", "with_eval", "with_swa" } do
+  Part[method] = function(self)
+    blame(("%s: %s: this optimizer is a part of a container, whose %s is for all its classes"):format(self._name, method, method))
+  end
+end
+Part.__index, Part.__newindex = Optimizer._reader(Part), Optimizer.__newindex
+Part.__name, Part.__tostring = Optimizer.__name, Optimizer.__tostring
+
+-- One optimizer a class, over its groups; they share the container's clock and clipping.
 local function add_optimizers(self, groups)
   for _, group in ipairs(groups) do
     local class = group.class.base or group.class
     local inner = self._inner[class]
     if not inner then
-      inner = setmetatable({ class = class, _defaults = {} }, Optimizer)
+      inner = setmetatable({ class = class, _defaults = {} }, Part)
       inner:_init(class.name)
-      inner._clock = self._clock
+      inner._clock, inner._clip = self._clock, self._clip
       self._inner[class] = inner
       table.insert(self.optimizers, inner)
     end
@@ -90,7 +101,7 @@ local function set_options(self, given)
     if settings[name] then self._of_groups[name] = checked[name] end
   end
   self._clip = {
-    measure = checked.max_norm ~= nil or checked.nonfinite == "error" or checked.nonfinite == "skip",
+    measure = checked.nonfinite == "error" or checked.nonfinite == "skip",
     infinity = checked.norm_type == math.huge,
     max_norm = checked.max_norm,
     grad_scale = checked.grad_scale,
@@ -271,7 +282,7 @@ end
 
 --- Makes an optimizer for a model, with a class of optimizers for all of it, or groups of parameters that
 --- are updated differently. A container is an optimizer and has all its methods; `optimizers` holds one
---- optimizer for each class, `model_parts` the modules.
+--- optimizer for each class, to look at (groups, stats, plan), `model_parts` the modules.
 ---
 ---     local optlua = require "optlua"
 ---     local nn, optim = optlua.nn, optlua.optim

@@ -82,7 +82,7 @@ end
 function extras.clipped(class, settings)
   local key, schema, update = clipping.transform(settings)
   if not key then return class end
-  return derived(class, key, function(inner) return transform(inner, { name = inner.name, hyper = schema, update = update }) end)
+  return derived(class, "clipped by " .. key, function(inner) return transform(inner, { name = inner.name, hyper = schema, update = update }) end)
 end
 
 --- The class that measures, in two numbers of the group, the squares of its updates and of its weights.

@@ -156,6 +156,7 @@ function Group.plan(class, name, entries, given)
   local base, wrong_hypers = hyper.values(hypers, class.hyper, options.names(clipping.schema))
   table.move(wrong_hypers, 1, #wrong_hypers, #wrong + 1, wrong)
   wrong[#wrong + 1] = scale(class, base, settings)
+  if #wrong == 0 then wrong[1] = class:problem(base) end
   refuse_settings(class, settings, wrong)
   local known = #wrong == 0 and #entries > 0 and says_of_states(settings) and states_of(class, entries, base) or nil
   local wrong_words = storage.check(settings, known)
@@ -341,20 +342,41 @@ function Group:read(name)
   return self.base[name]
 end
 
+--- Checks new values of hyperparameters, each and all together.
+---@param given table<string, any>
+---@return table<string, any> checked
+---@return string? problem
+function Group:check(given)
+  local class, together, checked = self.class, {}, {}
+  for name, value in pairs(self.base) do together[name] = value end
+  for name, value in pairs(given) do
+    local option, problem = class.hyper[name]
+    if not option and Group.settings[name] then
+      return checked, name .. " can be set where it was given when the optimizer was made"
+    end
+    if not option then return checked, options.unknown("hyperparameter", name, class.hyper_names) end
+    checked[name], problem = hyper.value(name, value, option)
+    if problem then return checked, problem end
+    together[name] = checked[name]
+  end
+  return checked, class:problem(together)
+end
+
+--- Sets the base of a hyperparameter to a value that was checked.
+---@param name string
+---@param checked any
+function Group:put(name, checked)
+  self.base[name] = checked
+  if self.scheduled[name] then self.assigned[name] = true else self.values[name] = checked end
+end
+
 --- Sets the base of a hyperparameter, checked like at construction.
 ---@param name string
 ---@param value any
 function Group:assign(name, value)
-  local option = self.class.hyper[name]
-  if not option and Group.settings[name] then
-    blame(("%s: %s can be set where it was given when the optimizer was made"):format(self.title, name))
-  elseif not option then
-    blame(("%s: %s"):format(self.title, options.unknown("hyperparameter", name, self.class.hyper_names)))
-  end
-  local checked, problem = hyper.value(name, value, option)
+  local checked, problem = self:check { [name] = value }
   if problem then blame(("%s: %s"):format(self.title, problem)) end
-  self.base[name] = checked
-  if self.scheduled[name] then self.assigned[name] = true else self.values[name] = checked end
+  self:put(name, checked[name])
 end
 
 --- Raises when a schedule gives nothing legal for the next update.

@@ -6,6 +6,7 @@ local attempt = require "optlua.optim.attempt"
 local core = require("optlua.core").hidden.optim
 local copy = require "optlua.snapshot"
 local optlua = require "optlua"
+local transaction = require "optlua.optim.transaction"
 
 local members = {}
 
@@ -36,22 +37,30 @@ end
 ---@param self table
 ---@return string?
 function members.nonfinite(self)
-  if not self._clip.measure then return nil end
+  if not transaction.measures(self) then return nil end
   local tensors, names = tensors_of(self)
   local _, culprit = core.norm(tensors, false)
   return culprit and names[culprit]
 end
 
+-- Whether one of their gradients is present.
+local function are_present(self)
+  for _, tensor in ipairs((tensors_of(self))) do
+    if tensor.grad then return true end
+  end
+  return false
+end
+
 --- Makes all their steps, and then calls `rest`; when a step or the rest raises, or the rest says that it made no update, all is as
 --- it was.
 ---@param self table
----@param rest fun(self: table): boolean whether the update was made
+---@param rest fun(self: table, any: boolean): boolean whether the update was made; `any`: whether they are part of it
 ---@return boolean made
 function members.step(self, rest)
-  local restore, updates = snapshot(self), self._clock.updates
+  local restore, updates, any = snapshot(self), self._clock.updates, are_present(self)
   local ok, made = attempt(function()
     for _, member in ipairs(self._members) do member.optimizer:step() end
-    return rest(self)
+    return rest(self, any)
   end, function()
     if self._clock.updates == updates then restore() end -- else the update has been made, and `after` of a rule raised
   end)

@@ -72,6 +72,12 @@ local function check(what, values)
   check_keys(what, values)
 end
 
+-- What a parameter has besides states, under words that a state cannot bear either.
+local function check_words(what, state, step)
+  if not rawequal(state.step, step) then blame(what .. ".step: it counts the updates of the parameter and cannot be set") end
+  if state.train_form ~= nil then blame(what .. ".train_form: the form of the parameter in training is saved under this word") end
+end
+
 --- After the step: copies declared states that were replaced, and raises for what cannot be saved.
 ---@param opened table
 function memory.close(opened)
@@ -84,6 +90,7 @@ function memory.close(opened)
       take_slot(what, slot, opened.views[k][n], state[slot.name])
       state[slot.name] = nil
     end
+    check_words(what, state, opened.steps[k] + 1)
     state.step = nil
     check(what, state)
   end
@@ -171,38 +178,53 @@ function memory.save(state, group)
   save_values(state, ("memory.%s."):format(group.name), shared)
 end
 
--- Puts a value where its path leads.
-local function place(values, path, value)
+-- Puts a value where its path leads, through tables that paths have `made`; false where another value is.
+local function place(values, path, value, made)
   local last
   for word in path:gmatch "[^/]+" do
-    local key = math.tointeger(tonumber(word)) or word
     if last then
-      values[last] = values[last] or {}
+      if values[last] == nil then
+        values[last] = {}
+        made[values[last]] = true
+      end
       values = values[last]
+      if not made[values] then return false end
     end
-    last = key
+    last = math.tointeger(tonumber(word)) or word
   end
+  if last == nil or values[last] ~= nil then return false end
   values[last] = copy(value)
+  return true
 end
 
---- Reads what `save` added; `take` gives a value by its key, and notes it.
+-- The words among the keys of a state, sorted.
+local function words_of(state)
+  local words = {}
+  for key in pairs(state) do words[#words + 1] = type(key) == "string" and key or nil end
+  table.sort(words)
+  return words
+end
+
+--- Reads what `save` added.
 ---@param group optlua.optim.Group
----@param state table<string, any>
----@param take fun(key: string): any
+---@param reader table its `state`, and methods that take a value and complain
 ---@param is_slot fun(i: integer, name: string): boolean what of parameter i is read elsewhere
 ---@return table
-function memory.load(group, state, take, is_slot)
-  local result, place_of = {}, {}
+function memory.load(group, reader, is_slot)
+  local result, place_of, made = {}, {}, {}
+  local function take(values, path, key)
+    if not place(values, path, reader:take(key), made) then reader:complain("%s: another value is where this one belongs", key) end
+  end
   for i, name in ipairs(group.names) do place_of[name] = i end
-  for key in pairs(state) do
-    local kind, name, path = tostring(key):match "^(%a+)%.(.*)%.([^.]+)$"
+  for _, key in ipairs(words_of(reader.state)) do
+    local kind, name, path = key:match "^(%a+)%.(.*)%.([^.]+)$"
     local i = kind == "state" and place_of[name]
     if i and path ~= "step" and path ~= "train_form" and not is_slot(i, path) then
       local p = group.params[i]
       result[p] = result[p] or {}
-      place(result[p], path, take(key))
+      take(result[p], path, key)
     elseif kind == "memory" and name == group.name then
-      place(result, path, take(key))
+      take(result, path, key)
     end
   end
   return result

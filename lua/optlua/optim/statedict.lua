@@ -114,7 +114,7 @@ local function table_copy(list)
 end
 
 local function read_hyper(reader, group)
-  local base = table_copy(group.base) -- what is missing stays
+  local base, before = table_copy(group.base), #reader.problems -- what is missing stays
   for name in pairs(clipping.schema) do reader:take_optional(("group.%s.%s"):format(group.name, name)) end
   for _, name in ipairs(group.class.hyper_names) do
     local key = ("group.%s.%s"):format(group.name, name)
@@ -126,6 +126,8 @@ local function read_hyper(reader, group)
       if problem then reader:complain("group.%s.%s", group.name, problem) end
     end
   end
+  local problem = #reader.problems == before and group.class:problem(base)
+  if problem then reader:complain("group.%s: %s", group.name, problem) end
   return base
 end
 
@@ -253,9 +255,9 @@ end
 
 -- What a class with a step of its own keeps besides declared states.
 local function read_memory(reader, plan)
-  local group, state = plan.group, reader.state
+  local group = plan.group
   if not group.memory then return nil end
-  return memory.load(group, state, function(key) return reader:take(key) end, function(i, name)
+  return memory.load(group, reader, function(i, name)
     for _, slot in ipairs(plan.layouts[plan.of_shape[group.shape_of[i]]]) do
       if slot.name == name then return true end
     end

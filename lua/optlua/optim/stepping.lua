@@ -4,6 +4,7 @@
 -- it, or anything after it, raises or makes no update.
 local attempt = require "optlua.optim.attempt"
 local blame = require "optlua.blame"
+local closing = require "optlua.closing"
 local hooks = require "optlua.optim.hooks"
 local memory = require "optlua.optim.memory"
 local members = require "optlua.optim.members"
@@ -25,10 +26,10 @@ local function skip(self, problem)
   return false
 end
 
--- The groups' rules; whether the update was made.
-local function step_rules(self)
+-- The groups' rules, where others may be part of the update; whether it was made.
+local function step_rules(self, others)
   local skipped = self._skipped
-  transaction.step(self)
+  transaction.step(self, others)
   local made = self._skipped == skipped
   if not made or self._clip.zero then self:zero_grad() end
   return made
@@ -65,7 +66,7 @@ end
 
 -- Looks at the gradients of a class, or at its parameters, where the optimizer looks at gradients.
 local function check_finite(self, class, what)
-  if not self._clip.measure then return end
+  if not transaction.measures(self) then return end
   for _, group in ipairs(class.groups) do
     for i, p in ipairs(group.params) do
       local tensor
@@ -182,9 +183,34 @@ local function isolate(run, class, fn)
       for _, p in ipairs(group.params) do list[#list + 1] = { p, p.grad and p.grad:clone() } end
     end
   end
+  local _ <close> = closing(function()
+    for _, pair in ipairs(list) do
+      if pair[2] and pair[1].grad then pair[1].grad:copy_(pair[2]) else pair[1].grad = pair[2] end
+    end
+  end)
   fn()
-  for _, pair in ipairs(list) do
-    if pair[2] and pair[1].grad then pair[1].grad:copy_(pair[2]) else pair[1].grad = pair[2] end
+end
+
+-- Another number after each write into parameters of a class.
+local function stamp(class)
+  local sum = 0
+  for _, group in ipairs(class.groups) do
+    for i in ipairs(group.params) do sum = sum + group.handle:version(i) end
+  end
+  return sum
+end
+
+-- The closure for `gradients` of a class. Where it was called for other classes, the first call gives what that has given,
+-- as long as the class has not moved.
+local function first_known(run, class)
+  local known, before = run.known, stamp(class)
+  return function()
+    local loss = known
+    known = nil
+    if loss == nil or stamp(class) ~= before then return run.evaluate() end
+    check_finite(run.optimizer, class, "gradient")
+    run.unchecked = nil
+    return loss
   end
 end
 
@@ -198,8 +224,13 @@ local function find_gradients(run, class)
   if count == 0 then return end
   local definition = class.definition
   run.place = ("%s, gradients of update %d"):format(definition.name, run.optimizer._clock.updates + 1)
-  local function call() definition.gradients(run.optimizer, faces, definition.needs_closure and run.evaluate or nil) end
-  if definition.needs_closure then isolate(run, class, call) else call() end
+  if definition.needs_closure then
+    run.unchecked = class
+    isolate(run, class, function() definition.gradients(run.optimizer, faces, first_known(run, class)) end)
+  else
+    check_finite(run.optimizer, class, "gradient")
+    definition.gradients(run.optimizer, faces)
+  end
   for _, work in ipairs(works) do restore_params(work) end
 end
 
@@ -276,7 +307,7 @@ end
 local function take(run)
   local self = run.optimizer
   transaction.stage(self)
-  if run.closure and not is_alone(run) then phase.during(self, "step", run.evaluate) end
+  if run.closure and not is_alone(run) then phase.during(self, "step", function() run.known = run.evaluate() end) end
   for_classes(run, "gradients", find_gradients)
   hooks.run(self, self._before, "before")
   for_classes(run, "step", step_class)
@@ -291,7 +322,8 @@ end
 
 -- A step of an optimizer that has more than rules; what the closure returned first.
 local function step_specially(self, closure)
-  local run = { optimizer = self, closure = closure, classes = list_classes(self), works = {}, calls = 0, updates = self._clock.updates }
+  local run = { optimizer = self, closure = closure, classes = list_classes(self), works = {}, calls = 0,
+    updates = self._clock.updates, skipped = self._skipped }
   for _, class in ipairs(run.classes) do
     local definition = class.definition
     run.strict = run.strict or definition.needs_closure
@@ -303,6 +335,7 @@ local function step_specially(self, closure)
   if closure then run.evaluate, run.put_back = wrap_closure(run), statistics.keep(self) end
   local ok, problem = attempt(function() take(run) end, function() fail(run) end, function() return run.place end)
   if not ok and problem ~= SKIP then error(problem, 0) end
+  if self._skipped > run.skipped then self:zero_grad() end -- also those that came back
   return run.loss
 end
 

@@ -31,10 +31,18 @@ local function trace(self, visit)
   return any
 end
 
+--- Whether gradients are measured before an update, and have to be finite.
+---@param self table
+---@return boolean
+local function measures(self)
+  local clip, whole = self._clip, self._whole
+  return clip.measure or clip.max_norm ~= nil or whole ~= nil and whole.scheduled.max_norm ~= nil
+end
+
 -- Raises, or with `skip` returns nothing, when a gradient is not finite.
 local function prepare(self)
   local clip, groups = self._clip, self._groups
-  local norm, problem = prepare_step(clip.measure, clip.infinity, clip.max_norm, clip.skip, clip.grad_scale)
+  local norm, problem = prepare_step(measures(self), clip.infinity, clip.max_norm, clip.skip, clip.grad_scale)
   if problem then return nil, problem end
   for i = 1, #groups do
     if groups[i].has_numbers then lend_numbers(groups[i]) end
@@ -89,8 +97,11 @@ local function note_idle(self)
     .. "they those of the model? After model:to(…) they are others, and an optimizer is made anew\n"):format(self._name))
 end
 
-local function take(self)
-  if not trace(self) then return note_idle(self) end
+local function take(self, others)
+  if not trace(self) then
+    if others then note(self) else note_idle(self) end
+    return
+  end
   local norm, problem = prepare(self)
   local groups = self._groups
   if problem then
@@ -120,8 +131,9 @@ end
 ---@param name string
 local function run(self, name) transact(run_form, self, name) end
 
---- Takes one step. Where no gradient is present, nothing happens and nothing is counted.
+--- Takes one step. Where no gradient is present, nothing happens and nothing is counted, unless others are part of the update.
 ---@param self { _groups: optlua.optim.Group[], _clock: { updates: integer }, _clip: table }
-local function step(self) transact(take, self) end
+---@param others? boolean
+local function step(self, others) transact(take, self, others) end
 
-return { stage = stage, step = step, run = run, trace = trace, note = note, note_idle = note_idle }
+return { measures = measures, stage = stage, step = step, run = run, trace = trace, note = note, note_idle = note_idle }

@@ -36,6 +36,15 @@ local function both(first, second)
   end
 end
 
+local function either(first, second)
+  if not (first and second) then return first or second end
+  return function(h)
+    local problem = first(h)
+    if problem ~= nil then return problem end
+    return second(h)
+  end
+end
+
 local function merge_accepts(inner, outer)
   if not outer then return inner.accepts end
   local probe = definition.define { name = inner.name, accepts = outer, update = function(p) return p end }
@@ -104,6 +113,7 @@ local function transform(inner, outer)
   result.state = merge_states(what, base.state, outer.state)
   result.before = both(base.before, outer.before)
   result.after = both(base.after, outer.after)
+  result.check = either(base.check, outer.check)
   result.accepts = merge_accepts(inner, outer.accepts)
   result.doc = outer.doc
   wrap_action(what, inner, outer, result)

@@ -59,7 +59,6 @@ function Whole:assign(name, value)
   if problem then blame(("%s: %s"):format(self.title, problem)) end
   self.base[name] = value
   if self.scheduled[name] then self.assigned[name] = true else self.values[name] = value end
-  if name == "max_norm" and value then self.values.measure = true end
 end
 
 --- Raises when a schedule gives nothing legal for the next update.
@@ -72,7 +71,6 @@ function Whole:try(schedule)
       schedule.what, name, name))
   end
   Group.try(self, schedule)
-  if name == "max_norm" then self.values.measure = true end
 end
 
 --- Takes values that were loaded, those that were saved.

@@ -105,16 +105,6 @@ local function base_of(cfg, own, name)
   return value * scale
 end
 
--- Checks a value; it is assigned when everything has been checked.
-local function plan_value(plan, paths, group, name, new)
-  local option, value = group.class.hyper[name], new
-  if value == nil then value = option.default end
-  local checked, problem = hyper.value(name, value, option)
-  if problem then error(("group '%s': %s"):format(group.name, problem), 0) end
-  change(plan, paths, ("%s of group %s: %s, was %s"):format(name, group.name, hyper.text(checked), hyper.text(group.base[name])),
-    function() group:assign(name, value) end)
-end
-
 -- Where the base of a hyperparameter may come from.
 local function sources(path, cfg, group, name)
   local paths = { below(path, name) }
@@ -126,15 +116,29 @@ local function sources(path, cfg, group, name)
   return paths
 end
 
+-- Checks values of a group; they are set when everything has been checked.
+local function plan_group(plan, path, cfg, group, given)
+  local checked, problem = group:check(given)
+  if problem then error(("group '%s': %s"):format(group.name, problem), 0) end
+  for _, name in ipairs(group.class.hyper_names) do
+    if given[name] ~= nil then
+      change(plan, sources(path, cfg, group, name), ("%s of group %s: %s, was %s"):format(name, group.name, hyper.text(checked[name]),
+        hyper.text(group.base[name])), function() group:put(name, checked[name]) end)
+    end
+  end
+end
+
 local function plan_values(plan, optimizer, path, was, now)
   for _, group in ipairs(optimizer._groups) do
-    local old, new = own_section(was, group.name), own_section(now, group.name)
+    local old, new, given = own_section(was, group.name), own_section(now, group.name), {}
     for _, name in ipairs(old and new and group.class.hyper_names or {}) do
       local value = base_of(now, new, name)
       if not same(base_of(was, old, name), value) then
-        plan_value(plan, sources(path, now, group, name), group, name, value)
+        if value == nil then value = group.class.hyper[name].default end
+        given[name] = value
       end
     end
+    plan_group(plan, path, now, group, given)
   end
 end
 

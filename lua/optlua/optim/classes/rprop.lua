@@ -11,6 +11,9 @@ return optim.define {
     step_sizes = { default = { 1e-6, 50 }, min = 0, doc = "the smallest and the largest" },
     maximize = false,
   },
+  check = function(h)
+    return not (h.etas[1] < 1 and h.etas[2] > 1) and "etas: the first shrinks, below 1, and the second grows, above 1" or nil
+  end,
   state = function(_, h) return { prev = 0, step_size = { init = h.lr, positive = true } } end,
   update = function(p, g, s, h)
     if h.maximize then g = -g end

@@ -12,6 +12,9 @@ return optim.define {
     nesterov = false,
     maximize = false,
   },
+  check = function(h)
+    return h.nesterov and (h.momentum == 0 or h.dampening ~= 0) and "nesterov needs a momentum and no dampening" or nil
+  end,
   state = function(_, h) return h.momentum ~= 0 and { momentum_buffer = 0 } or {} end,
   update = function(p, g, s, h)
     if h.maximize then g = -g end

@@ -1,7 +1,7 @@
 --- L-BFGS (Liu & Nocedal, 1989, "On the limited memory BFGS method for large scale optimization"): directions as Newton's, made of
 --- the last changes of parameters and gradients; with or without a line search. Options and defaults as in PyTorch 2.13.
 ---
---- It needs a closure, which it calls up to max_eval times a step, and which has to give the same loss for the same parameters:
+--- It needs a closure, which it calls several times a step, and which has to give the same loss for the same parameters:
 --- that of all data, or of one large batch. Each group is minimised by itself. It keeps 2 * history_size copies of its parameters,
 --- twice as many during a step, which may fail; where other parameters have a gradient than before, it begins anew.
 local optim = require "optlua.optim"
@@ -149,7 +149,7 @@ return optim.define {
   hyper = {
     lr = { default = 1, min = 0, doc = "the length of a step, and what a line search tries first; the very first step is shorter" },
     max_iter = { default = 20, min = 1, integer = true, doc = "directions in a step" },
-    max_eval = { default = 0, min = 0, integer = true, doc = "evaluations in a step; 0: 5/4 of max_iter" },
+    max_eval = { default = 0, min = 0, integer = true, doc = "evaluations after which no iteration begins; 0: 5/4 of max_iter" },
     tolerance_grad = { default = 1e-7, min = 0, doc = "it stops when no gradient is larger" },
     tolerance_change = { default = 1e-9, min = 0, doc = "it stops when neither a parameter nor the loss changes by more" },
     history_size = { default = 100, min = 1, integer = true, doc = "how many of the last changes are kept" },
