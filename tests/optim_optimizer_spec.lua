@@ -741,6 +741,21 @@ describe("steps without any gradient", function()
 end)
 
 describe("infinity", function()
+  it("comes into averages of squares where PyTorch's have it, and not before", function()
+    for _, name in ipairs { "Adam", "AdamW", "NAdam", "RAdam", "AdEMAMix", "LAMB", "Adan", "AdaBelief", "RMSprop", "Adadelta",
+      "ScheduleFreeAdamW" } do
+      local p = optlua.ones({ 2 }, { requires_grad = true })
+      p.grad = optlua.full({ 2 }, 2e19) -- its square is infinite, a tenth of it is not
+      local optimizer = optim[name]({ { "p", p } })
+      optimizer:step()
+      p.grad = optlua.ones(2)
+      optimizer:step()
+      for key, value in pairs(optimizer:state_dict()) do
+        if key ~= "state.p.param" and optlua.is_tensor(value) then assert.equal(value:numel(), value:isfinite():sum():item(), name .. " " .. key) end
+      end
+    end
+  end)
+
   it("is a value of hyperparameters where it is the default or the maximum", function()
     local p = { optlua.ones({ 1 }, { requires_grad = true }) }
     for _, x in ipairs { math.huge, -math.huge } do fails("lr: ", optim.AdamW, p, { lr = x }) end

@@ -36,7 +36,7 @@ return optim.define {
     end
     s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
     local surprise = g - s.exp_avg
-    local v = b2 * s.exp_avg_var + (1 - b2) * (surprise * surprise) + h.eps
+    local v = b2 * s.exp_avg_var + (1 - b2) * surprise * surprise + h.eps
     s.exp_avg_var = v
     if h.amsgrad then
       v = optim.max(s.max_exp_avg_var, v)

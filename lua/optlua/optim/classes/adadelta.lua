@@ -14,9 +14,9 @@ return optim.define {
   update = function(p, g, s, h)
     if h.maximize then g = -g end
     if h.weight_decay ~= 0 then g = g + h.weight_decay * p end
-    s.square_avg = h.rho * s.square_avg + (1 - h.rho) * (g * g)
+    s.square_avg = h.rho * s.square_avg + (1 - h.rho) * g * g
     local delta = optim.sqrt((s.acc_delta + h.eps) / (s.square_avg + h.eps)) * g
-    s.acc_delta = h.rho * s.acc_delta + (1 - h.rho) * (delta * delta)
+    s.acc_delta = h.rho * s.acc_delta + (1 - h.rho) * delta * delta
     return p - h.lr * delta
   end,
 }

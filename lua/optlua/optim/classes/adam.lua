@@ -23,7 +23,7 @@ return optim.define {
       if h.decoupled_weight_decay then p = p * (1 - h.lr * h.weight_decay) else g = g + h.weight_decay * p end
     end
     local m = b1 * s.exp_avg + (1 - b1) * g
-    local v = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    local v = b2 * s.exp_avg_sq + (1 - b2) * g * g
     s.exp_avg, s.exp_avg_sq = m, v
     if h.amsgrad then
       v = optim.max(s.max_exp_avg_sq, v)

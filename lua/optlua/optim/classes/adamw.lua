@@ -19,7 +19,7 @@ return optim.define {
     local b1, b2 = h.betas[1], h.betas[2]
     if h.maximize then g = -g end
     local m = b1 * s.exp_avg + (1 - b1) * g
-    local v = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    local v = b2 * s.exp_avg_sq + (1 - b2) * g * g
     s.exp_avg, s.exp_avg_sq = m, v
     if h.amsgrad then
       v = optim.max(s.max_exp_avg_sq, v)

@@ -21,7 +21,7 @@ return optim.define {
     local ahead = g + b2 * difference
     s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
     s.exp_avg_diff = b2 * s.exp_avg_diff + (1 - b2) * difference
-    s.exp_avg_sq = b3 * s.exp_avg_sq + (1 - b3) * (ahead * ahead)
+    s.exp_avg_sq = b3 * s.exp_avg_sq + (1 - b3) * ahead * ahead
     s.previous_grad = g
     local direction = 1 / (1 - b1 ^ h.step) * s.exp_avg + b2 / (1 - b2 ^ h.step) * s.exp_avg_diff
     local denominator = 1 / math.sqrt(1 - b3 ^ h.step) * optim.sqrt(s.exp_avg_sq) + h.eps

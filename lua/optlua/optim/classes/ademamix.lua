@@ -34,7 +34,7 @@ return optim.define {
       s.exp_avg_fast = fast
     end
     s.exp_avg_slow = b3 * s.exp_avg_slow + (1 - b3) * g
-    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * g * g
     local mixed = 1 / (1 - b1 ^ h.step) * fast + alpha * s.exp_avg_slow
     local denominator = 1 / math.sqrt(1 - b2 ^ h.step) * optim.sqrt(s.exp_avg_sq) + h.eps
     return p * (1 - h.lr * h.weight_decay) - h.lr * (mixed / denominator)

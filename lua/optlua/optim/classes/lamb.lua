@@ -25,7 +25,7 @@ return optim.define {
     local b1, b2 = h.betas[1], h.betas[2]
     if h.maximize then g = -g end
     s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
-    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * g * g
     local c1, c2 = 1, 1
     if h.bias_correction then c1, c2 = 1 - b1 ^ h.step, math.sqrt(1 - b2 ^ h.step) end
     local direction = 1 / c1 * s.exp_avg / (1 / c2 * optim.sqrt(s.exp_avg_sq) + h.eps) + h.weight_decay * p

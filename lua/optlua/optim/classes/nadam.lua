@@ -27,7 +27,7 @@ return optim.define {
     end
     local mu, next_mu = momentum_at(h.step, h), momentum_at(h.step + 1, h)
     s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
-    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * g * g
     local denominator = 1 / math.sqrt(1 - b2 ^ h.step) * optim.sqrt(s.exp_avg_sq) + h.eps
     local direction = (1 - mu) / (1 - group.mu_product) * g + next_mu / (1 - group.mu_product * next_mu) * s.exp_avg
     return p - h.lr * (direction / denominator)

@@ -57,7 +57,7 @@ return optim.define {
     optim.group_add("moved", g * (s.p0 - p))
     s.s = b3 * s.s + d / h.d0 * (h.safeguard_warmup and d or rate) * g
     optim.group_add("total", optim.abs(s.s))
-    s.exp_avg_sq = b2 * s.exp_avg_sq + d * d * (1 - b2) * (g * g)
+    s.exp_avg_sq = b2 * s.exp_avg_sq + d * d * (1 - b2) * g * g
     local direction = d * g
     if b1 > 0 then
       s.exp_avg = b1 * s.exp_avg + d * (1 - b1) * g

@@ -28,7 +28,7 @@ return optim.define {
       if h.decoupled_weight_decay then p = p * (1 - h.lr * h.weight_decay) else g = g + h.weight_decay * p end
     end
     s.exp_avg = b1 * s.exp_avg + (1 - b1) * g
-    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * g * g
     local rate, rect = h.lr / (1 - b1 ^ h.step), rectification(b2, h.step)
     if not rect then return p - rate * s.exp_avg end
     return p - rate * rect * math.sqrt(1 - b2 ^ h.step) * (s.exp_avg / (optim.sqrt(s.exp_avg_sq) + h.eps))

@@ -19,7 +19,7 @@ return optim.define {
   update = function(p, g, s, h)
     if h.maximize then g = -g end
     if h.weight_decay ~= 0 then g = g + h.weight_decay * p end
-    s.square_avg = h.alpha * s.square_avg + (1 - h.alpha) * (g * g)
+    s.square_avg = h.alpha * s.square_avg + (1 - h.alpha) * g * g
     local variance = s.square_avg
     if h.centered then
       s.grad_avg = h.alpha * s.grad_avg + (1 - h.alpha) * g

@@ -26,7 +26,7 @@ return optim.define {
   before = schedulefree.before,
   update = function(p, g, s, h, group)
     local b2 = h.betas[2]
-    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * (g * g)
+    s.exp_avg_sq = b2 * s.exp_avg_sq + (1 - b2) * g * g
     local d = g / (1 / math.sqrt(1 - b2 ^ h.step) * optim.sqrt(s.exp_avg_sq) + h.eps)
     if h.weight_decay ~= 0 then d = d + h.weight_decay * p end
     return schedulefree.move(p, d, s, h.betas[1], group)
