@@ -236,6 +236,21 @@ describe("a checkpoint of another model", function()
     assert.equal(3, state_of(again, "0.weight.step"))
   end)
 
+  it("keeps what is frozen asleep, in pieces and joined", function()
+    local old = trained { nn.Linear(4, 4, { bias = false }) }
+    old.model:requires_grad_(false)
+    checkpoint.save(place .. "/a", old)
+    local class = nn.class "Cut"
+    function class:init() self.a, self.b = nn.Linear(4, 2, { bias = false }), nn.Linear(4, 2, { bias = false }) end -- luacheck: ignore
+    local cut = nn.Sequential { class() }
+    checkpoint.load(place .. "/a", { model = cut }, { surgery = function(saved) saved:split("0.weight", { "0.a.weight", "0.b.weight" }) end })
+    assert.same({ false, false }, { cut[1].a.weight.requires_grad, cut[1].b.weight.requires_grad })
+    checkpoint.save(place .. "/b", { model = cut })
+    local again = nn.Sequential { nn.Linear(4, 4, { bias = false }) }
+    checkpoint.load(place .. "/b", { model = again }, { surgery = function(saved) saved:join({ "0.a.weight", "0.b.weight" }, "0.weight") end })
+    assert.is_false(again[1].weight.requires_grad)
+  end)
+
   it("is refused by name where surgery makes no sense, and nothing changes", function()
     local given = trained { nn.Linear(4, 4) }
     checkpoint.save(place .. "/a", given)
@@ -531,6 +546,18 @@ describe("a run", function()
     end
   end)
 
+  it("counts validations without a better value on where it was", function()
+    local words = " --optimizer.lr=0 --optimizer.ema=null --eval_every=2 --patience=4 --epochs=20 --lr_scheduler=null"
+    local function last(name) return process.run(place, ("tail -n 1 %s/log.csv"):format(name)).out:match "^%d+" end
+    assert.equal(0, run("--out whole" .. words).code)
+    local ended = tonumber(last "whole")
+    assert.not_equal(0, run("--out part" .. words, "STOP_BY=KILL STOP_AT=" .. ended - 1).code)
+    local resumed = run("--out part --resume" .. words)
+    assert.equal(0, resumed.code, resumed.err)
+    assert.equal(ended, tonumber(last "part"))
+    assert.is_true(ended < 80)
+  end)
+
   it("with narrow states, which round at random, or averages goes on bit for bit", function()
     for k, words in ipairs { "--optimizer.state_dtype=bfloat16", "--optimizer.state_dtype=8bit", "--optimizer.state_dtype=8bit-all",
       "--optimizer.ema=null --optimizer=ScheduleFreeAdamW", "--optimizer=Adafactor --optimizer.max_norm=1" } do
@@ -650,10 +677,10 @@ describe("a run", function()
 
   it("that went on from an earlier step leaves nothing of what came after it", function()
     run "--out whole"
-    assert.equal(0, run("--out a --steps=20 --keep_last=2").code)
-    local resumed = run "--out a --keep_last=2 --resume a/checkpoints/step-00000018"
+    assert.equal(0, run("--out a --steps=20").code)
+    local resumed = run "--out a --resume a/checkpoints/step-00000015"
     assert.equal(0, resumed.code, resumed.err)
-    assert.equal("step-00000021\nstep-00000024\n", process.run(place, "ls a/checkpoints").out)
+    assert.equal("step-00000015\nstep-00000018\nstep-00000021\nstep-00000024\n", process.run(place, "ls a/checkpoints | tail -4").out)
     local steps = process.run(place, [[sed -n 's/^\([0-9]*\),.*/\1/p' a/log.csv]]).out
     local wanted = {}
     for k = 1, 24 do wanted[k] = k .. "\n" end

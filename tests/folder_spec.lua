@@ -46,6 +46,21 @@ describe("a save", function()
     assert.equal("a\nmine\n", shell "ls -A")
   end)
 
+  it("keeps others out until what was there before is removed", function()
+    save "a"
+    local remove, outcome = os.remove, nil
+    os.remove = function(path) -- luacheck: ignore
+      if path:find "a.writing" and not outcome then outcome = table.pack(pcall(save, "a")) end
+      return remove(path)
+    end
+    local ok, problem = pcall(save, "a", { step = 2 })
+    os.remove = remove -- luacheck: ignore
+    assert.is_true(ok, problem)
+    assert.is_false(outcome[1])
+    assert.matches("a: another process is writing it", outcome[2])
+    assert.same({ step = 2 }, checkpoint.load(place .. "/a", {}))
+  end)
+
   it("takes a path with slashes at its end", function()
     save "a/b//"
     assert.equal("b\n", shell "ls -A a")

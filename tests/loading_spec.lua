@@ -159,6 +159,49 @@ describe("a load", function()
 end)
 
 describe("optimizers that are loaded together", function()
+  it("are saved in the form for evaluation, and go on in that for training", function()
+    local function build()
+      optlua.manual_seed(4)
+      local model = nn.Sequential { nn.Linear(2, 2), nn.Linear(2, 2) }
+      local list = { a = optim.ScheduleFreeAdamW(model[1], { lr = 0.1 }), b = optim.SGD(model[2], { lr = 0.1 }) }
+      return { model = model, list = list, optimizer = require("optlua.spec.joined").optimizers(list) }
+    end
+    local function step(given)
+      given.model:zero_grad()
+      given.model(optlua.ones { 1, 2 }):square():sum():backward()
+      for _, optimizer in pairs(given.list) do optimizer:step() end
+    end
+    local given, other, evaluated = build(), build(), nil
+    for _ = 1, 3 do step(given) end
+    local trained_form = bits(given.model)
+    given.list.a:with_eval(function() evaluated = bits(given.model) end)
+    checkpoint.save(place .. "/a", { model = given.model, optimizer = given.optimizer })
+    assert.equal(trained_form, bits(given.model))
+    assert.equal(evaluated, bits((optlua.load(place .. "/a/weights.safetensors"))))
+    assert.not_equal(trained_form, evaluated)
+    checkpoint.load(place .. "/a", { model = other.model, optimizer = other.optimizer })
+    assert.equal(trained_form, bits(other.model))
+    step(given)
+    step(other)
+    assert.equal(bits(given.model, given.optimizer), bits(other.model, other.optimizer))
+  end)
+
+  it("have what they had where a member of one refuses beside groups of its own", function()
+    local model, bad = nn.Sequential { nn.Linear(2, 2), nn.Linear(2, 2) }, { refuses = false }
+    function bad.step() end
+    function bad.zero_grad() end
+    function bad.state_dict() return { count = 1 } end
+    function bad.load_state_dict() if bad.refuses then error("this state is not mine", 0) end end
+    local optimizer = optim.container(model, {
+      { name = "first", match = "0.*", class = "SGD", lr = 0.1 },
+      { name = "second", match = "*", class = optim.wrapper { name = "Foreign", build = function() return { bad } end } },
+    })
+    local state = optimizer:state_dict()
+    state["group.first.lr"], bad.refuses = 0.7, true
+    fails("this state is not mine", optimizer.load_state_dict, optimizer, state)
+    assert.equal(0.1, optimizer.groups.first.lr)
+  end)
+
   it("have what they had when one of other make refuses, by itself or inside another", function()
     local join, model = require("optlua.spec.joined").optimizers, nn.Linear(2, 2)
     local function foreign(refuses)
