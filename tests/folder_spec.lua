@@ -95,4 +95,24 @@ describe("a removal", function()
     assert.equal(1, #problems)
     assert.matches("run/a: .*run.json: Operation not permitted", problems[1])
   end)
+
+  it("that does not succeed is said by a run, which goes on", function()
+    process.write(place .. "/s.lua", [[
+      local remove, optlua = os.remove, require "optlua"
+      os.remove = function(path)
+        if path:find "run.json" then return nil, path .. ": Operation not permitted", 1 end
+        return remove(path)
+      end
+      return optlua.spec {
+        name = "kept", config = { steps = 3, batch_size = 4, checkpoint_every = 1, keep_last = 1, optimizer = { class = "SGD" } },
+        build_model = function() return optlua.nn.Linear(4, 3) end,
+        build_data = function() return optlua.testing.points { n = 16 } end,
+        build_loss = function() return optlua.nn.CrossEntropyLoss() end,
+      }
+    ]])
+    local result = process.run(place, "optlua s.lua --out out")
+    assert.equal(1, result.code)
+    assert.matches("out/checkpoints: cannot be written %([^\n]*step%-00000001[^\n]*run.json: Operation not permitted%); the run goes on", result.err)
+    assert.matches("step%-00000003", shell "ls out/checkpoints")
+  end)
 end)

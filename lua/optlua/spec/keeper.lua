@@ -74,7 +74,8 @@ function keeper.save(state)
   if not saved then return state.log_file:fail(keeper.place_of(state), problem) end
   state.saved = state.step
   state.log_file:write { event = "checkpoint", step = state.step, epoch = state.updated_in or state.epoch, seconds = state.saved_at - began }
-  checkpoint.prune(keeper.place_of(state), { last = config.keep_last, best = config.keep_best and state.monitor_mode or nil })
+  local _, problems = checkpoint.prune(keeper.place_of(state), { last = config.keep_last, best = config.keep_best and state.monitor_mode or nil })
+  if problems[1] then state.log_file:fail(keeper.place_of(state), problems[1]) end
 end
 
 local FIRST = 1 -- minutes until the first checkpoint, at most
