@@ -303,6 +303,26 @@ describe("step() after an update in backward", function()
     assert.equal(1, optimizer:state_dict()["state.a.step"])
   end)
 
+  it("has not begun an update that has updated nothing", function()
+    local seen = {}
+    local Noted = optim.define {
+      name = "Noted", hyper = { lr = 0.5 }, group = { rate = 0 },
+      before = function(group, h)
+        seen[#seen + 1] = h.lr
+        group.rate = h.lr
+      end,
+      update = function(p, g, _, _, group) return p - group.rate * g end,
+    }
+    local model, optimizer = hold({ a = optlua.ones { 1 } }, Noted, { nonfinite = "error" })
+    fails("not finite", function() (model.a * (0 / 0)):sum():backward() end)
+    assert.equal(0, optimizer:state_dict()["state.a.step"])
+    optimizer.groups.default.lr = 0.25
+    model.a:sum():backward()
+    fails("state_dict: backward has begun an update", optimizer.state_dict, optimizer)
+    optimizer:step()
+    assert.same({ { 0.5, 0.25 }, 0.75 }, { seen, model.a:item() })
+  end)
+
   it("resumes exactly", function()
     local function make(saved)
       optlua.manual_seed(1)

@@ -9,7 +9,8 @@
  *                            out of the transaction, awaits the gradients
  *   updater:lost()           the name of a parameter whose gradients go elsewhere now, or nothing
  *   updater:is_running()     whether a backward runs
- *   updater:close()          ends an update: how many parameters of each group were part of it
+ *   updater:counts()         how many parameters of each group are part of an update that has begun
+ *   updater:close()          the same, and ends it
  */
 #include <lauxlib.h>
 #include <math.h>
@@ -225,11 +226,18 @@ static int is_running(lua_State *L) {
   return 1;
 }
 
-static int close_updater(lua_State *L) {
-  updater *self = check_updater(L);
+static int counts(lua_State *L) {
+  const updater *self = check_updater(L);
   luaL_checkstack(L, (int)self->count, "groups");
   for (int64_t g = 0; g < self->count; g++) lua_pushinteger(L, ol_arrival_count(self->group[g]));
   return (int)self->count;
+}
+
+static int close_updater(lua_State *L) {
+  updater *self = check_updater(L);
+  int results = counts(L);
+  for (int64_t g = 0; g < self->count; g++) ol_arrival_reset(self->group[g]);
+  return results;
 }
 
 static void make_table(lua_State *L) {
@@ -242,9 +250,11 @@ static void make_table(lua_State *L) {
 }
 
 void ol_open_updater(lua_State *L) {
-  static const luaL_Reg methods[] = { { "add", add_group },         { "open", open_updater },
-                                      { "is_running", is_running }, { "lost", lost },
-                                      { "close", close_updater },   { NULL, NULL } };
+  static const luaL_Reg methods[] = {
+    { "add", add_group }, { "open", open_updater }, { "is_running", is_running },
+    { "lost", lost },     { "counts", counts },     { "close", close_updater },
+    { NULL, NULL }
+  };
   static const luaL_Reg functions[] = { { "updater", new_updater }, { NULL, NULL } };
   make_table(L);
   ol_add_methods(L, &updater_kind, methods);

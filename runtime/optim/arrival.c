@@ -97,12 +97,13 @@ void ol_arrival_close(ol_step *step) {
   ol_step_abort(step);
 }
 
-int64_t ol_arrival_count(ol_group *group) {
+int64_t ol_arrival_count(const ol_group *group) {
   int64_t count = 0;
-  for (int64_t i = 0; i < group->count; i++) {
-    ol_tensor *param = group->member[i].param;
-    count += param->seat == OL_SEAT_UPDATED;
-    param->seat = 0;
-  }
+  for (int64_t i = 0; i < group->count; i++)
+    count += group->member[i].param->seat == OL_SEAT_UPDATED;
   return count;
+}
+
+void ol_arrival_reset(ol_group *group) {
+  for (int64_t i = 0; i < group->count; i++) group->member[i].param->seat = 0;
 }

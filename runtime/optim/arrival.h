@@ -6,7 +6,7 @@
  *   ol_arrival_take(…)           a gradient: its parameter is updated, or is left as it was
  *   ol_arrival_close(…)          undoes the states of those whose gradient never came
  *
- * Several such steps may belong to one update; ol_arrival_count closes it. A parameter is updated
+ * Several such steps may belong to one update; ol_arrival_reset closes it. A parameter is updated
  * once in it. The results are those of a step that sees all gradients at once, bit for bit. */
 #ifndef OL_OPTIM_ARRIVAL_H
 #define OL_OPTIM_ARRIVAL_H
@@ -29,7 +29,10 @@ ol_status ol_arrival_take(ol_error *error, ol_step *step, ol_step *one, ol_tenso
 /* The end of the walk: the step is empty, and who was not updated has no seat. */
 void ol_arrival_close(ol_step *step);
 
-/* How many members of a group were updated; counts anew from here on. */
-int64_t ol_arrival_count(ol_group *group);
+/* How many members of a group were updated. */
+int64_t ol_arrival_count(const ol_group *group);
+
+/* Counts anew from here on. */
+void ol_arrival_reset(ol_group *group);
 
 #endif

@@ -73,7 +73,7 @@ void ol_step_free(ol_step *step);
 ol_status ol_step_collect(ol_error *error, ol_step *step, ol_group *group, int64_t *count);
 
 /* The same for the members whose gradients the walk of a backward with this number awaits (see
- * arrival.h). Fails, naming it, for one that was updated by an earlier walk since ol_arrival_count,
+ * arrival.h). Fails, naming it, for one that was updated by an earlier walk since ol_arrival_reset,
  * or has a gradient already. */
 ol_status ol_step_collect_awaited(ol_error *error, ol_step *step, ol_group *group, uint64_t visit,
                                   int64_t *count);

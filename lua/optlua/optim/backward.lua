@@ -54,12 +54,11 @@ function backward.check(self, plans, problems)
   for _, plan in ipairs(plans) do check_plan(plan, options, problems) end
 end
 
--- Within a transaction: everything but the gradients.
+-- Within a transaction: everything but the gradients. Numbers of a group are prepared until one of its parameters is updated.
 local function open(self, visit)
-  if not transaction.trace(self, visit) then return end
-  self._updater:open(visit, self._clip.grad_scale or 1)
-  for _, group in ipairs(self._groups) do group.begun = group.begun or group.present end
-  self._open = true
+  local counts = { self._updater:counts() }
+  for i, group in ipairs(self._groups) do group.begun = counts[i] > 0 end
+  if transaction.trace(self, visit) then self._updater:open(visit, self._clip.grad_scale or 1) end
 end
 
 -- A backward has reached parameters.
@@ -87,22 +86,20 @@ function backward.refuse_running(self, what)
   end
 end
 
---- Raises when an update has begun and is not closed.
+--- Raises when a parameter was, or is being, updated and the update is not closed.
 ---@param self table
 ---@param what string
 function backward.refuse_open(self, what)
-  if self._open then
-    blame(("%s: %s: backward has begun an update; call step() first, which ends it"):format(self._name, what))
-  end
+  if not self._updater then return end
+  local begun = self._updater:is_running()
+  for _, count in ipairs { self._updater:counts() } do begun = begun or count > 0 end
+  if begun then blame(("%s: %s: backward has begun an update; call step() first, which ends it"):format(self._name, what)) end
 end
 
 --- Forgets an update that has begun.
 ---@param self table
 function backward.drop(self)
-  if not self._updater then return end
-  self._updater:close()
-  self._open = false
-  for _, group in ipairs(self._groups) do group.begun = false end
+  if self._updater then self._updater:close() end
 end
 
 -- Gradients that no backward has brought would be lost, and those that went elsewhere are.
@@ -134,9 +131,7 @@ function backward.step(self, closure)
     group.present = counts[i] > 0
     any = any or group.present
     if group.present and group.has_numbers then group:lend_numbers() end
-    group.begun = false
   end
-  self._open = false
   if any then transaction.note(self) else transaction.note_idle(self) end
 end
 

@@ -182,7 +182,8 @@ end
 ---   any other name with a function (unless it looks like a misspelt field that is not there): a rule (p, s, h, group) of your own, run by optimizer:run "name"
 ---   step: in place of update, a step over real tensors, step(self, group, closure); see below
 ---   gradients: gradients(self, groups, closure) runs ahead of update, over all groups of the class at once,
----    and leaves in param.grad what update is given: it may change the parameters, which come back bit for bit
+---    and leaves in param.grad what update is given: it may change the parameters, which come back bit for bit. Where other
+---    classes have had the closure called, its first call gives what that gave, as long as the parameters are where they were
 ---   needs_closure = true: step or gradients call the closure themselves, and optimizer:step() without one
 ---    raises. Of other classes it is called once, before they step
 ---
