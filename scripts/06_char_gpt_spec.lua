@@ -4,13 +4,13 @@ local testing = optlua.testing
 
 describe("06_char_gpt.lua", function()
   local spec = testing.load "scripts/06_char_gpt.lua"
-  local small = { text = "README.md", width = 16, heads = 2, layers = 1, context = 16, steps = 30 }
+  local small = { text = "README.md", width = 16, heads = 2, layers = 1, context = 16, steps = 60 }
 
   it("learns, and writes when it has learnt", function()
     local result
     local text = testing.output(function() result = testing.loss_falls(spec, small) end)
     assert.matches("^The ", text)
-    assert.equal(30, result.steps)
+    assert.equal(60, result.steps)
   end)
 
   it("does not look ahead", function()
