@@ -335,6 +335,31 @@ describe("a checkpoint of another model", function()
 end)
 
 describe("a checkpoint with optimizers of other make", function()
+  it("holds tensors that are in tables of theirs", function()
+    local function build()
+      local own = { memory = { rows = { optlua.zeros(2), optlua.ones(3) }, count = 1 }, flat = optlua.ones(1) }
+      function own.step() end
+      function own.zero_grad() end
+      function own.state_dict() return { memory = own.memory, flat = own.flat } end
+      function own.load_state_dict(_, state) own.memory, own.flat = state.memory, state.flat end
+      local class = optim.wrapper { name = "Foreign", build = function() return { own } end }
+      local model = nn.Linear(2, 2)
+      return { model = model, optimizer = optim.container(model, class) }, own
+    end
+    local given, own = build()
+    own.memory.rows[1]:fill_(7)
+    own.flat = optlua.zeros(1)
+    checkpoint.save(place .. "/a", given)
+    local other, others = build()
+    checkpoint.load(place .. "/a", other)
+    assert.equal(bits(given.optimizer), bits(other.optimizer))
+    assert.same({ 7, 7 }, others.memory.rows[1]:totable())
+    own.memory.more = setmetatable({}, {})
+    fails("optimizer.member.default.memory.more: a table cannot be saved", checkpoint.save, place .. "/b", given)
+    assert.matches("optimizer.member.default.memory.rows.2  float32 %(3%)", process.run(place, "optlua ckpt show a").out)
+    assert.equal("they are the same\n", process.run(place, "optlua ckpt diff a a").out)
+  end)
+
   it("is loaded whole or not at all", function()
     local function foreign(refuses)
       local own = { count = 0 }

@@ -37,11 +37,24 @@ local upgrades = {
 
 -- Saving ---------------------------------------------------------------------------------------------------
 
--- The tensors of a state, and the rest.
+-- The tensors of a state, those in tables under names like "memory.rows.1", and the rest, in which those are referred to.
 local function split(state)
   local tensors, plain = {}, {}
+  local function take_out(value, name, above)
+    if type(value) ~= "table" or getmetatable(value) or above[value] then
+      if not optlua.is_tensor(value) then return value end -- or what cannot be saved, which is found out later
+      while tensors[name] or state[name] do name = name .. "'" end
+      tensors[name] = value
+      return record.reference(name)
+    end
+    local result = {}
+    above[value] = true
+    for key, item in pairs(value) do result[key] = take_out(item, ("%s.%s"):format(name, tostring(key)), above) end
+    above[value] = nil
+    return result
+  end
   for key, value in pairs(state) do
-    if optlua.is_tensor(value) then tensors[key] = value else plain[key] = value end
+    if optlua.is_tensor(value) then tensors[key] = value else plain[key] = take_out(value, key, {}) end
   end
   return tensors, plain
 end

@@ -5,6 +5,7 @@ local describe = require("optlua.shape").describe
 local into_module = require "optlua.nn.loading"
 local optlua = require "optlua"
 local options = require "optlua.options"
+local record = require "optlua.checkpoint.record"
 local safetensors = require "optlua.safetensors"
 local surgery = require "optlua.checkpoint.surgery"
 local uninterrupted = require("optlua.core").hidden.uninterrupted
@@ -22,11 +23,22 @@ local function tensors_of(path, saved, name)
   return saved.files[name] and (optlua.load(path .. "/" .. name)) or {}
 end
 
+-- A value with the tensors that it refers to, which are taken out of their list.
+local function with_tensors(value, tensors)
+  local name = record.referred(value)
+  local tensor = name and tensors[name]
+  if name then tensors[name] = nil end
+  if name or type(value) ~= "table" then return tensor or value end
+  local result = {}
+  for key, item in pairs(value) do result[key] = with_tensors(item, tensors) end
+  return result
+end
+
 -- The optimizer's state, from both files.
 local function optimizer_state(path, saved)
-  local state = {}
-  merge(state, saved.optimizer or {})
-  merge(state, tensors_of(path, saved, "optimizer.safetensors"))
+  local tensors = tensors_of(path, saved, "optimizer.safetensors")
+  local state = with_tensors(saved.optimizer or {}, tensors)
+  merge(state, tensors)
   return state
 end
 

@@ -17,6 +17,19 @@ local function refuse(place, value)
   error(("%s: a %s cannot be saved"):format(place, optlua.is_tensor(value) and "tensor" or type(value)), 0)
 end
 
+-- What stands for a tensor, which is in a file under a name.
+local Reference = {}
+
+--- What stands for a tensor in a record.
+---@param name string of the tensor in its file
+---@return table
+function record.reference(name) return setmetatable({ name = name }, Reference) end
+
+--- The name of the tensor that a value stands for; nil where it stands for none.
+---@param value any
+---@return string?
+function record.referred(value) return getmetatable(value) == Reference and value.name or nil end
+
 local DEEPEST = 99 -- tables in tables; JSON reads one more, which a float without a word takes
 
 local pack
@@ -31,6 +44,7 @@ end
 
 -- `above`: the tables that this one stands in, and how many.
 local function pack_table(value, place, above)
+  if record.referred(value) then return { ["$tensor"] = value.name } end
   if getmetatable(value) then refuse(place, value) end
   if above[value] then error(place .. ": a table that contains itself cannot be saved", 0) end
   if above.count == DEEPEST then error(("%s: tables that nest deeper than %d cannot be saved"):format(place, DEEPEST), 0) end
@@ -59,6 +73,7 @@ end
 local function unpack_value(value)
   if type(value) ~= "table" then return value end
   if value["$float"] then return words[value["$float"]] end
+  if value["$tensor"] then return record.reference(value["$tensor"]) end
   local result = {}
   for key, item in pairs(value) do
     if type(key) == "string" then key = key:gsub("^%$%$", "$") end

@@ -8,6 +8,7 @@ local options = require "optlua.options"
 local policies = require "optlua.spec.policy"
 local overview = require "optlua.optim.overview"
 local safetensors = require "optlua.safetensors"
+local record = require "optlua.checkpoint.record"
 local text = require "optlua.config.text"
 local shape_text = require("optlua.shape").text
 
@@ -37,7 +38,8 @@ end
 local function entries(path)
   local saved, list = read(path), {}
   local function add(prefix, value)
-    if type(value) == "table" and next(value) and value[1] == nil then
+    if record.referred(value) then return end -- its file has it
+    if type(value) == "table" and next(value) and (value[1] == nil or type(value[1]) == "table") then
       for key, item in pairs(value) do add(prefix .. "." .. key, item) end
     else
       list[prefix] = value
