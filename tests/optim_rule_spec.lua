@@ -628,6 +628,19 @@ describe("a class", function()
     end
   end)
 
+  it("says where before and after raise", function()
+    for _, field in ipairs { "before", "after" } do
+      local class = rule(function(p) return p end, { name = "Fails", [field] = function() error "no luck" end })
+      local optimizer = class { { "p", param({ 1 }, { 1 }) } }
+      fails(("optim_rule_spec.lua:%%d+: no luck %%(Fails, group 'default', %s of update 1%%)"):format(field), optimizer.step, optimizer)
+      local value = {}
+      class = rule(function(p) return p end, { [field] = function() error(value) end })
+      optimizer = class { { "p", param({ 1 }, { 1 }) } }
+      local _, got = pcall(optimizer.step, optimizer)
+      assert.equal(value, got)
+    end
+  end)
+
   it("keeps the sign of zeros among its numbers", function()
     local class = rule(function(p) return p end, { group = { x = -0.0, y = 0 }, before = function(group) group.y = -0.0 end })
     local optimizer = class { { "p", param({ 1 }, { 1 }) } }

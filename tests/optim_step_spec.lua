@@ -223,6 +223,38 @@ describe("a step of one's own", function()
     fails("unexpected: memory.late.calls, state.c.count", other.load_state_dict, other, broken)
   end)
 
+  it("keeps no values that share memory, which would come back apart", function()
+    local function stepped(step, declared)
+      local p = param({ 1, 2 }, { 1, 1 })
+      local optimizer = optim.define { name = "Own", state = declared, step = step } { { "p", p } }
+      optimizer:step()
+      return optimizer, p
+    end
+    local function own(group) return group.state[group.params[1]] end
+    local cases = {
+      { "group.state.[ab] shares memory with group.state.[ab]; they would come back as two", function(_, group)
+        group.state.a = optlua.zeros(2)
+        group.state.b = group.state.a
+      end },
+      { "shares memory with", function(_, group)
+        group.state.a = { optlua.zeros(4) }
+        own(group).b = group.state.a[1]:narrow(1, 2, 2)
+      end },
+      { "group.state.a shares memory with group.state of 'p'.m", function(_, group) group.state.a = own(group).m end, { m = 0 } },
+      { "group.state of 'p'.a shares memory with parameter 'p'", function(_, group) own(group).a = group.params[1] end },
+      { "group.state.[ab] is the table that group.state.[ab] is", function(_, group)
+        group.state.a = { 1 }
+        group.state.b = group.state.a
+      end },
+    }
+    for _, case in ipairs(cases) do fails(case[1], stepped, case[2], case[3]) end
+    local optimizer = stepped(function(_, group)
+      group.state.a, group.state.b = optlua.zeros(2), optlua.zeros(2)
+      own(group).a = { group.params[1]:clone(), optlua.zeros(0), optlua.zeros(0) }
+    end, { m = 0 })
+    assert.equal(1, optimizer:stats().updates)
+  end)
+
   it("comes through a checkpoint, in a container with rules", function()
     local place = require("process").folder()
     local function make()

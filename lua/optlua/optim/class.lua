@@ -238,7 +238,7 @@ end
 ---    the group, which can be set; `step`, the group's own count from 1; and `state`
 ---   group.state[p]: a table for each of the parameters: the states that were declared, as tensors, `step`, the
 ---    count of its updates from 1, and whatever else is put there: numbers, words, booleans, tensors, and
----    tables of those. group.state.x likewise, for the whole group. All of it is saved and comes back
+---    tables of those, which share no memory. group.state.x likewise, for the whole group. All of it is saved and comes back
 ---   closure: where the class needs one: computes gradients anew, with recording, and returns the loss, a
 ---    number; else nil
 ---

@@ -474,14 +474,19 @@ local function note_restless(class)
     .. "their order change; only its numbers should\n"):format(class.name))
 end
 
+-- Runs the class's `before` or `after`; the message of an error says where it was.
+local function call(self, field, update)
+  self.values.step = update
+  local ok, problem = pcall(self.class[field], self.writable, self.h)
+  if ok then return end
+  if type(problem) ~= "string" then error(problem, 0) end
+  error(("%s (%s, %s of update %d)"):format(problem, self.label, field, update), 0)
+end
+
 -- The numbers of the group at the start of an update.
 local function stage_numbers(self)
-  local class = self.class
   for name, value in next, self.numbers do self.staged[name] = value end
-  if class.before then
-    self.values.step = self.updates + 1
-    class.before(self.writable, self.h)
-  end
+  if self.class.before then call(self, "before", self.updates + 1) end
 end
 
 --- Runs the rule on symbols for the parameters that have a gradient, or await one; false when there is none.
@@ -549,10 +554,8 @@ end
 --- Runs the class's `after`. An error in it is raised when the update has been made; the numbers then are
 --- those before `after`.
 function Group:conclude()
-  local class = self.class
-  if not self.present or not class.after then return end
-  self.values.step = self.updates
-  class.after(self.writable, self.h)
+  if not self.present or not self.class.after then return end
+  call(self, "after", self.updates)
   take_numbers(self)
 end
 

@@ -5,6 +5,7 @@
 -- a step only. Values are saved flat, as state.<parameter>.<key> and memory.<group>.<key>; a tensor in a table has a path for a key:
 -- "old_dirs/3".
 local blame = require "optlua.blame"
+local core = require("optlua.core").hidden.optim
 local check_saved = require "optlua.optim.saved"
 local copy = require "optlua.snapshot"
 local optlua = require "optlua"
@@ -78,6 +79,39 @@ local function check_words(what, state, step)
   if state.train_form ~= nil then blame(what .. ".train_form: the form of the parameter in training is saved under this word") end
 end
 
+-- Adds the tensors in a value to a list, with their names; a table may be there once.
+local function gather(list, what, value)
+  if optlua.is_tensor(value) then
+    list[#list + 1], list.names[#list + 1] = value, what
+  elseif type(value) == "table" then
+    local other = list.names[value]
+    if other then blame(("%s is the table that %s is; they would come back as two: copy one"):format(what, other)) end
+    list.names[value] = what
+    for key, item in pairs(value) do gather(list, ("%s.%s"):format(what, key), item) end
+  end
+end
+
+-- Raises where values are one, or share memory, with each other, with declared states or with parameters: they come back apart.
+local function check_apart(opened)
+  local group, list, name_of = opened.group, { names = {} }, {}
+  for i, p in ipairs(group.params) do
+    gather(list, ("parameter '%s'"):format(group.names[i]), p)
+    name_of[p] = (" of '%s'"):format(group.names[i])
+  end
+  for k, i in ipairs(opened.places) do
+    for n, slot in ipairs(memory.slots(group, i)) do
+      gather(list, ("group.state of '%s'.%s"):format(group.names[i], slot.name), opened.views[k][n])
+    end
+  end
+  local own = #list
+  for key, value in pairs(group.memory) do gather(list, "group.state" .. (name_of[key] or "." .. key), value) end
+  if #list == own then return end
+  local first, second = core.overlap(list)
+  if first then
+    blame(("%s shares memory with %s; they would come back as two: clone one"):format(list.names[second], list.names[first]))
+  end
+end
+
 --- After the step: copies declared states that were replaced, and raises for what cannot be saved.
 ---@param opened table
 function memory.close(opened)
@@ -99,6 +133,7 @@ function memory.close(opened)
     if not own[key] then shared[key] = value end
   end
   check("group.state", shared)
+  check_apart(opened)
 end
 
 -- Puts the declared states of one parameter back, and drops those that the step made.
