@@ -552,6 +552,26 @@ describe("a closure", function()
     assert.same({ 1, 2 }, values(p))
   end)
 
+  it("may be left for good in a coroutine that is dropped, and the next step finds everything as it was", function()
+    for _, class in ipairs { optim.LBFGS, optim.sam(optim.AdamW) } do
+      local p, q = param { 1, 2 }, param { 1, 2 }
+      local optimizer, other = class({ p }, { lr = 0.1 }), class({ q }, { lr = 0.1 })
+      local inner, calls = closure_of(optimizer, p), 0
+      coroutine.wrap(function()
+        optimizer:step(function()
+          calls = calls + 1
+          if calls == 2 then coroutine.yield() end
+          return inner()
+        end)
+      end)()
+      assert.not_same({ 1, 2 }, values(p))
+      optimizer:step(inner)
+      other:step(closure_of(other, q))
+      assert.same(values(q), values(p))
+      assert.equal(1, optimizer:stats().updates)
+    end
+  end)
+
   it("must give finite gradients at first, where that is asked for", function()
     local list = { { "p", param { 1 } } }
     local p, calls = list[1][2], 0

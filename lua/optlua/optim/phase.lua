@@ -19,6 +19,7 @@ local phases = {
     "with_eval", "state_dict", "load_state_dict", "add_group", "run"),
   with_eval = define("not inside with_eval, where parameters have the form for evaluation", "with_eval", "state_dict"),
 }
+for _, name in ipairs { "step", "before", "after" } do phases[name].within = true end
 for _, kind in ipairs { "ema", "swa" } do
   local with, swap = "with_" .. kind, "swap_" .. kind
   phases[with] = define(("not inside %s, where the model holds averages"):format(with), with, "with_eval")
@@ -35,12 +36,47 @@ local function is_eval(self)
   return false
 end
 
+-- What blocks of a step have to do when they are left; and of those whose coroutine was dropped, the innermost first.
+local pending, abandoned = {}, {}
+
+local function settle()
+  while abandoned[1] do table.remove(abandoned, 1)() end
+end
+
+--- As optlua.closing; where the block's coroutine is dropped, the function is called by the next method that is looked at.
+---@param fn fun(problem: any)
+---@return table
+function phase.closing(fn)
+  local key = {}
+  local block = closing(function(problem)
+    pending[key] = nil
+    fn(problem)
+  end)
+  pending[key] = fn -- here, where all that it needs outlives the coroutine
+  local meta = getmetatable(block)
+  function meta.__gc()
+    abandoned[#abandoned + 1], pending[key] = pending[key], nil
+  end
+  return setmetatable(block, meta) -- again: now it is to be finalized
+end
+
+-- The phase in which a method cannot be called.
+local function refusing(self, method)
+  settle()
+  local now = self._phase or is_eval(self) and "eval"
+  return now and not phases[now].legal[method] and now
+end
+
 --- Raises when a method cannot be called now.
 ---@param self table the optimizer
 ---@param method string
 function phase.check(self, method)
-  local now = self._phase or is_eval(self) and "eval"
-  if now and not phases[now].legal[method] then blame(("%s: %s: %s"):format(self._name, method, phases[now].why)) end
+  local now = refusing(self, method)
+  if now then
+    collectgarbage() -- the step may be one of a coroutine that was dropped
+    now = refusing(self, method)
+  end
+  if now then blame(("%s: %s: %s"):format(self._name, method, phases[now].why)) end
 end
 
 --- Whether averages are in the model.
@@ -58,7 +94,8 @@ end
 ---@return any ... what it returns
 function phase.during(self, name, fn, ...)
   local before = self._phase
-  local _ <close> = closing(function() self._phase = before end)
+  local close = phases[name].within and phase.closing or closing
+  local _ <close> = close(function() self._phase = before end)
   self._phase = name
   return fn(...)
 end
