@@ -139,10 +139,14 @@ static void fill_object(lua_State *L, int index, json_t *object, int depth) {
 /* Whether a table is a list, which has no names; an empty table is an object. */
 static bool is_list(lua_State *L, int index) {
   lua_Unsigned length = lua_rawlen(L, index), keys = 0;
-  for (lua_pushnil(L); length > 0 && lua_next(L, index); lua_pop(L, 1)) keys++;
-  if (length == 0) lua_pop(L, 1);
+  if (length == 0) return false;
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    lua_pop(L, 1);
+    keys++;
+  }
   if (keys > length) luaL_error(L, "JSON: a table with both a list and names");
-  return length > 0;
+  return true;
 }
 
 /* A table: what is below it may raise, so it waits in a holder of its own. */

@@ -85,9 +85,11 @@ local function lock_existing(folder_path, path)
   return lock
 end
 
+local ATTEMPTS = 100 -- each fails only where another process has just given its folder its name
+
 -- Makes the folder that is written in, empty, and for this process alone: a lock. One that a killed process has left is taken.
 local function begin(temporary, path)
-  for _ = 1, 100 do
+  for _ = 1, ATTEMPTS do
     host.make_folder(temporary)
     local lock = host.lock_folder(temporary)
     if lock == nil then refuse(path) end

@@ -12,7 +12,7 @@ local loading = {}
 
 local saved = { parameter = true, buffer = true }
 
---- The entries of a file by the module's names.
+-- The entries of a file by the module's names.
 local function renamed(reader, rename)
   local entries, from = {}, {}
   for name in pairs(type(rename) == "table" and rename or {}) do
@@ -33,7 +33,7 @@ local function renamed(reader, rename)
   return entries
 end
 
---- The module's tensors, each once with all its names, in the order of definition.
+-- The module's tensors, each once with all its names, in the order of definition.
 local function slots_of(self)
   local slots, by_tensor = {}, {}
   for name, tensor in members.each(members.tensors(self, saved, true)) do
@@ -47,7 +47,7 @@ local function slots_of(self)
   return slots
 end
 
---- What is wrong with an entry for a tensor, or nil.
+-- What is wrong with an entry for a tensor, or nil.
 local function mismatch(reader, entry, tensor, dtype)
   local target = reader:target(entry, dtype)
   local got = describe(target or entry.stored, entry.shape)
@@ -57,7 +57,7 @@ local function mismatch(reader, entry, tensor, dtype)
   return ("%s expected, got %s%s"):format(describe(tensor.dtype, tensor.shape), got, hint)
 end
 
---- Finds the entry of a slot among those of its names; notes what is wrong.
+-- Finds the entry of a slot among those of its names; notes what is wrong.
 local function fill(reader, slot, entries, dtype, problems)
   for _, name in ipairs(slot.names) do
     local entry = entries[name]

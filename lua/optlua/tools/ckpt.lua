@@ -10,7 +10,9 @@ local overview = require "optlua.optim.overview"
 local safetensors = require "optlua.safetensors"
 local record = require "optlua.checkpoint.record"
 local text = require "optlua.config.text"
-local shape_text = require("optlua.shape").text
+local shape = require "optlua.shape"
+
+local describe, shape_text = shape.describe, shape.text
 
 local ckpt = {}
 
@@ -34,8 +36,16 @@ local function read(path)
   return saved, format
 end
 
--- Everything in a checkpoint under one name each: tensors and plain values.
-local function entries(path)
+-- The tensors of a file as its header says, each as { of = entry }.
+local function headers(file)
+  local reader <close> = safetensors.open(file)
+  local list = {}
+  for name, entry in pairs(reader.entry) do list[name] = { of = entry } end
+  return list
+end
+
+-- Everything in a checkpoint under one name each: plain values, and tensors as read_file gives them.
+local function entries(path, read_file)
   local saved, list = read(path), {}
   local function add(prefix, value)
     if record.referred(value) then return end -- its file has it
@@ -51,7 +61,7 @@ local function entries(path)
   for file, prefix in pairs { ["weights.safetensors"] = "model.", ["optimizer.safetensors"] = "optimizer.",
     ["gradients.safetensors"] = "gradient." } do
     if saved.files[file] then
-      for name, tensor in pairs((optlua.load(path .. "/" .. file))) do list[prefix .. name] = tensor end
+      for name, tensor in pairs((read_file(path .. "/" .. file))) do list[prefix .. name] = tensor end
     end
   end
   return list
@@ -64,11 +74,11 @@ local function show(path)
   for _, name in ipairs(options.names(saved.versions)) do versions[#versions + 1] = ("%s %s"):format(name, saved.versions[name]) end
   print("  written by " .. table.concat(versions, ", "))
   for _, name in ipairs(options.names(saved.files)) do print(("  %s  %s"):format(name, overview.size_text(saved.files[name].bytes))) end
-  local list = entries(path)
+  local list = entries(path, headers)
   for _, name in ipairs(options.names(list)) do
     local value = list[name]
-    if optlua.is_tensor(value) then
-      print(("  %s  %s %s"):format(name, value.dtype, shape_text(value)))
+    if type(value) == "table" and value.of then
+      print(("  %s  %s"):format(name, describe(value.of.dtype or value.of.stored, value.of.shape)))
     elseif name ~= "extra.config" and not name:find "fingerprint$" then
       print(("  %s = %s"):format(name, text.write(value)))
     end
@@ -144,7 +154,7 @@ end
 --- What differs between two.
 function commands.diff(first, second, ...)
   if not second or ... then fail "diff needs two checkpoints" end
-  local a, b, names = entries(find(first)), entries(find(second)), {}
+  local a, b, names = entries(find(first), optlua.load), entries(find(second), optlua.load), {}
   local differs = print_configs(a, b)
   for name in pairs(a) do names[name] = true end
   for name in pairs(b) do names[name] = true end
