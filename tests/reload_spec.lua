@@ -94,6 +94,26 @@ describe("on SIGHUP", function()
     end)
   end)
 
+  it("values that depend on each other are taken over together, or not at all", function()
+    local sgd = 'optimizer = { class = "SGD", lr = 0.5, momentum = %g, nesterov = %s }'
+    with_changes(script(sgd:format(0.9, "true")), {
+      { ["run.lua"] = script(sgd:format(0, "false")) },
+      { ["run.lua"] = script(sgd:format(0, "true")) },
+      { ["run.lua"] = script(sgd:format(0.8, "true")) },
+    }, function(lines)
+      assert.same({
+        "step 3: default.lr=0.5 default.momentum=0.9 default.weight_decay=0 max_norm=nil",
+        "reload: momentum of group default: 0, was 0.9",
+        "reload: nesterov of group default: false, was true",
+        "step 6: default.lr=0.5 default.momentum=0 default.weight_decay=0 max_norm=nil",
+        "reload: group 'default': nesterov needs a momentum and no dampening; the run goes on as it was",
+        "step 9: default.lr=0.5 default.momentum=0 default.weight_decay=0 max_norm=nil",
+        "reload: momentum of group default: 0.8, was 0",
+        "reload: nesterov of group default: true, was false",
+      }, lines)
+    end)
+  end)
+
   it("values of groups, their scales, and config files", function()
     local groups = 'optimizer = { class = "SGD", lr = 0.5 }, groups = { { name = "b", match = "*.bias", %s }, { name = "w", match = "*" } }'
     with_changes(script(groups:format "lr_scale = 2"), {
