@@ -50,7 +50,7 @@ end
 ---@return boolean? written
 ---@return string? problem names the path
 function files.write(path, text)
-  local written, problem = pcall(host.write_file, path, text)
+  local written, problem = host.uninterrupted(pcall, host.write_file, path, text)
   if written then return true end
   if tostring(problem):find "no regular file" then return write_through(path, text) end
   return nil, (tostring(problem):gsub("^[^:]+:%d+: ", ""))

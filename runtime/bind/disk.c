@@ -98,13 +98,23 @@ static void drop_lock(void *self) {
 
 static const ol_scratch lock_kind = { "optlua.lock", sizeof(hold), drop_lock };
 
+/* After a lock was refused: those that nobody can reach any more are let go. Returns whether that
+ * was the first time. */
+static bool drops_lost_locks(lua_State *L, int refused) {
+  if (refused == 0) lua_gc(L, LUA_GCCOLLECT);
+  return refused == 0;
+}
+
 /* lock(path): the lock, or nil where another process holds it. */
 static int lock_file(lua_State *L) {
   ol_error error;
   const char *path = ol_check_path(L, 1);
   hold *lock = ol_push_scratch(L, &lock_kind, 0);
-  ol_check(L, ol_disk_lock(&error, path, &lock->file), &error);
-  lock->open = lock->file >= 0;
+  int refused = 0;
+  do {
+    ol_check(L, ol_disk_lock(&error, path, &lock->file), &error);
+    lock->open = lock->file >= 0;
+  } while (!lock->open && drops_lost_locks(L, refused++));
   if (!lock->open) lua_pushnil(L);
   return 1;
 }
@@ -116,8 +126,11 @@ static int lock_folder(lua_State *L) {
   bool gone;
   const char *path = ol_check_path(L, 1);
   hold *lock = ol_push_scratch(L, &lock_kind, 0);
-  ol_check(L, ol_disk_lock_folder(&error, path, &lock->file, &gone), &error);
-  lock->open = lock->file >= 0;
+  int refused = 0;
+  do {
+    ol_check(L, ol_disk_lock_folder(&error, path, &lock->file, &gone), &error);
+    lock->open = lock->file >= 0;
+  } while (!lock->open && !gone && drops_lost_locks(L, refused++));
   if (gone)
     lua_pushboolean(L, false);
   else if (!lock->open)

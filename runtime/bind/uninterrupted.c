@@ -1,51 +1,92 @@
-/* uninterrupted: what must not stop half way: signals that raise errors in Lua wait. */
+/* uninterrupted: what must not stop half way: hooks that raise errors, as signals do, wait.
+ *
+ * A hook that is there is taken away meanwhile. One that the handler of a signal sets, at any time,
+ * asks ol_hook_waits. No system call is made. */
+#include "bind/uninterrupted.h"
+
 #include <signal.h>
 
 #include <lauxlib.h>
 
 #include "bind/native.h"
 
-enum { SIGNALS = 2 };
-static const int held[SIGNALS] = { SIGINT, SIGPIPE };
-static volatile sig_atomic_t came[SIGNALS];
-static struct sigaction before[SIGNALS];
-static int depth; /* the outermost holds and lets go */
+static volatile sig_atomic_t depth; /* what runs within what; the outermost lets hooks go */
 
-static void note(int signal_number) { came[signal_number == held[0] ? 0 : 1] = 1; }
+static struct {
+  lua_Hook hook; /* NULL: none waits */
+  int mask, count;
+} waiting;
 
-static void hold(void) {
-  struct sigaction action = { .sa_handler = note, .sa_flags = SA_RESTART };
-  if (depth++ > 0) return;
-  for (int i = 0; i < SIGNALS; i++) {
-    came[i] = 0;
-    sigaction(held[i], &action, &before[i]);
-  }
-}
+bool ol_is_uninterrupted(void) { return depth > 0; }
 
-static void let_go(void) {
-  if (--depth > 0) return;
-  for (int i = 0; i < SIGNALS; i++) {
-    sigaction(held[i], &before[i], NULL);
-    if (came[i]) raise(held[i]);
-  }
-}
-
-/* uninterrupted(fn): calls it. Signals that come meanwhile do what they do when it has returned; so
- * do hooks, by which they raise errors. */
-static int uninterrupted(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_settop(L, 1);
-  hold();
-  lua_Hook hook = lua_gethook(L);
-  int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+/* Takes the hook away, to come back. */
+static void put_aside(lua_State *L) {
+  waiting.hook = lua_gethook(L);
+  waiting.mask = lua_gethookmask(L);
+  waiting.count = lua_gethookcount(L);
   lua_sethook(L, NULL, 0, 0);
-  int status = lua_pcall(L, 0, 0, 0);
-  lua_sethook(L, hook, mask, count);
-  let_go();
-  return status == LUA_OK ? 0 : lua_error(L);
+}
+
+static void hold(lua_State *L) {
+  if (depth++ == 0 && lua_gethook(L) != NULL) put_aside(L);
+}
+
+/* A hook that has just been set is that of a signal. */
+static void let_go(lua_State *L) {
+  if (--depth > 0 || waiting.hook == NULL) return;
+  if (lua_gethook(L) == NULL) lua_sethook(L, waiting.hook, waiting.mask, waiting.count);
+  waiting.hook = NULL;
+}
+
+/* uninterrupted(fn, …): what the function returns; it cannot yield. */
+static int uninterrupted(lua_State *L) {
+  luaL_checkany(L, 1);
+  hold(L);
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  let_go(L);
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
+/* __close of a list of one function. */
+static int close(lua_State *L) {
+  lua_rawgeti(L, 1, 1);
+  lua_replace(L, 1);
+  return uninterrupted(L);
+}
+
+/* closing(fn): a value that calls the function when it is closed, whatever comes; given the error
+ * that has led there, or nil. */
+static int closing(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_createtable(L, 1, 0);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, 1);
+  if (luaL_newmetatable(L, "optlua.closing")) {
+    lua_pushcfunction(L, close);
+    lua_setfield(L, -2, "__close");
+  }
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+/* What is to be closed must be closed: nothing is raised where that begins. */
+static bool begins_to_close(lua_State *L, lua_Debug *where) {
+  if (where->event != LUA_HOOKCALL) return false;
+  lua_getinfo(L, "f", where);
+  bool closes = lua_tocfunction(L, -1) == close;
+  lua_pop(L, 1);
+  return closes;
+}
+
+bool ol_hook_waits(lua_State *L, lua_Debug *where) {
+  if (depth == 0) return begins_to_close(L, where);
+  put_aside(L);
+  return true;
 }
 
 const ol_natives ol_uninterrupted_natives = {
   .name = "uninterrupted",
-  .list = (const ol_native[]){ OL_HIDDEN("uninterrupted", uninterrupted), { { 0 } } },
+  .list = (const ol_native[]){ OL_HIDDEN("uninterrupted", uninterrupted),
+                               OL_HIDDEN("closing", closing),
+                               { { 0 } } },
 };

@@ -1,13 +1,16 @@
 /* signals: SIGINT and SIGPIPE become errors in the running Lua code.
  *
- * A handler sets a debug hook, which Lua allows at any time; the hook raises the error. Handlers
- * are without SA_RESTART, so that a script that waits in a read is interrupted too. */
+ * A handler sets a debug hook, which Lua allows at any time; the hook raises the error, or waits
+ * for the end of what must not stop half way. Handlers are without SA_RESTART, so that a script
+ * that waits in a read is interrupted too. */
 #include "main/signals.h"
 
 #include <stddef.h>
 #include <sys/time.h>
 
 #include <lauxlib.h>
+
+#include "bind/uninterrupted.h"
 
 #define EVERYTHING (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
 
@@ -24,7 +27,7 @@ static void set_alarms(bool on) {
 }
 
 static void raise_interrupted(lua_State *L, lua_Debug *where) {
-  (void)where;
+  if (ol_hook_waits(L, where)) return;
   lua_sethook(L, NULL, 0, 0);
   set_alarms(false);
   interrupted = true;
@@ -32,7 +35,7 @@ static void raise_interrupted(lua_State *L, lua_Debug *where) {
 }
 
 static void raise_closed_pipe(lua_State *L, lua_Debug *where) {
-  (void)where;
+  if (ol_hook_waits(L, where)) return;
   lua_sethook(L, NULL, 0, 0);
   pipe_closed = true;
   luaL_error(L, "write to a closed pipe");
@@ -41,7 +44,7 @@ static void raise_closed_pipe(lua_State *L, lua_Debug *where) {
 static void on_interrupt(int signal_number) {
   signal(signal_number, SIG_DFL);
   if (running != NULL) lua_sethook(running, raise_interrupted, EVERYTHING, 1);
-  set_alarms(true);
+  set_alarms(!ol_is_uninterrupted());
 }
 
 static void on_interrupt_waiting(int signal_number) {

@@ -14,7 +14,8 @@ typedef struct ol_interrupts {
 } ol_interrupts;
 
 /* From here on SIGINT raises "interrupted!" in L's main thread at its next instruction, call or
- * return. It does so once; the next SIGINT has its default action and ends the process. */
+ * return, or when what must not stop half way has ended (bind/uninterrupted.h). It does so once;
+ * the next SIGINT has its default action and ends the process. */
 ol_interrupts ol_interrupts_begin(lua_State *L);
 
 /* From here on SIGINT only makes a blocking read fail with EINTR. */

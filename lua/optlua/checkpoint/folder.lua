@@ -16,7 +16,7 @@ local remove_tree
 
 -- Empties a folder; what cannot be removed stays, and the first of it is named.
 local function empty(path)
-  local listed, entries = pcall(host.folder_list, path)
+  local listed, entries = host.uninterrupted(pcall, host.folder_list, path)
   if not listed then return nil, entries end
   local first
   for _, entry in ipairs(entries) do
@@ -122,14 +122,8 @@ local function check_replaceable(path, names)
   end
 end
 
---- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name. One that is
---- there is replaced, where a link points if it is one, but not if it holds anything else. Two processes that write the same one
---- at once do not mix: the second is refused.
----@param path string
----@param names table<string, true> of all files that such a folder can have
----@param fill fun(path: string)
-function folder.write(path, names, fill)
-  path = host.resolve(#path > 1 and path:gsub("/+$", "") or path)
+-- Writes a folder that is no link.
+local function write(path, names, fill)
   local temporary = path .. SUFFIX
   check_replaceable(path, names)
   folder.make(parent(path))
@@ -146,6 +140,16 @@ function folder.write(path, names, fill)
   error(problem, 0)
 end
 
+--- Writes a folder: fill(path) writes the files, each brought to the disk by itself; then the folder gets its name. One that is
+--- there is replaced, where a link points if it is one, but not if it holds anything else. Two processes that write the same one
+--- at once do not mix: the second is refused.
+---@param path string
+---@param names table<string, true> of all files that such a folder can have
+---@param fill fun(path: string)
+function folder.write(path, names, fill)
+  host.uninterrupted(write, host.resolve(#path > 1 and path:gsub("/+$", "") or path), names, fill)
+end
+
 --- Whether a name in a folder is what a killed run has left: a folder, or a file, that was being written.
 ---@param name string
 ---@return boolean
@@ -156,7 +160,7 @@ end
 --- Removes what killed runs have left in a folder. Nobody else may write there.
 ---@param path string
 function folder.sweep(path)
-  local ok, entries = pcall(host.folder_list, path)
+  local ok, entries = host.uninterrupted(pcall, host.folder_list, path)
   for _, entry in ipairs(ok and entries or {}) do
     if folder.is_temporary(entry.name) then remove_tree(path .. "/" .. entry.name) end
   end

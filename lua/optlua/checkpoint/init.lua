@@ -241,7 +241,7 @@ local function verify_files(path, saved)
   local problems = {}
   for _, name in ipairs(options.names(saved.files)) do
     local fact = saved.files[name]
-    local ok, crc, size = pcall(host.checksum, path .. "/" .. name)
+    local ok, crc, size = host.uninterrupted(pcall, host.checksum, path .. "/" .. name)
     if not ok then
       problems[#problems + 1] = tostring(crc)
     elseif size ~= fact.bytes then
@@ -335,7 +335,7 @@ end
 function checkpoint.list(path)
   check_path("checkpoint.list", path)
   path = place_of(path)
-  local ok, entries = pcall(host.folder_list, path)
+  local ok, entries = host.uninterrupted(pcall, host.folder_list, path)
   local found = {}
   for _, entry in ipairs(ok and entries or {}) do
     local place = path .. "/" .. entry.name

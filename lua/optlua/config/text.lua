@@ -1,5 +1,6 @@
 --- text: values of a config as text: read from the command line, and written as Lua data.
 local core = require "optlua.core"
+local uninterrupted = core.hidden.uninterrupted
 
 local text = {}
 
@@ -48,7 +49,7 @@ local constants = setmetatable({ null = text.null }, { __index = function(_, nam
 local function from_lua(word)
   local chunk = word:find "^%s*{" and load("return " .. word, "=data", "t", constants)
   if not chunk or word:find "[()]" or word:find "%f[%a]function%f[%A]" then return nil end
-  local ok, value = pcall(chunk)
+  local ok, value = uninterrupted(pcall, chunk)
   return ok and value or nil
 end
 

@@ -8,6 +8,7 @@ local core = require("optlua.core").hidden.optim
 local blame = require "optlua.blame"
 local phase = require "optlua.optim.phase"
 local transaction = require "optlua.optim.transaction"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local backward = {}
 
@@ -117,6 +118,17 @@ local function check_gradients(self)
   end
 end
 
+-- Counts what backward has updated.
+local function close(self)
+  local counts, any = { self._updater:close() }, false
+  for i, group in ipairs(self._groups) do
+    group.present = counts[i] > 0
+    any = any or group.present
+    if group.present and group.has_numbers then group:lend_numbers() end
+  end
+  if any then transaction.note(self) else transaction.note_idle(self) end
+end
+
 --- Ends an update: counts it, with the clock of schedules. Without a parameter that was updated since the last one nothing is counted.
 ---@param self table
 ---@param closure any
@@ -126,13 +138,7 @@ function backward.step(self, closure)
   end
   backward.refuse_running(self, "step")
   check_gradients(self)
-  local counts, any = { self._updater:close() }, false
-  for i, group in ipairs(self._groups) do
-    group.present = counts[i] > 0
-    any = any or group.present
-    if group.present and group.has_numbers then group:lend_numbers() end
-  end
-  if any then transaction.note(self) else transaction.note_idle(self) end
+  uninterrupted(close, self)
 end
 
 return backward

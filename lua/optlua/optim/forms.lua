@@ -9,6 +9,7 @@ local closing = require "optlua.closing"
 local phase = require "optlua.optim.phase"
 local statistics = require "optlua.optim.statistics"
 local transaction = require "optlua.optim.transaction"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local forms = {}
 
@@ -49,17 +50,11 @@ local function versions(group)
   return list
 end
 
---- Gives parameters the form for evaluation. All is kept before anything changes: wherever this is interrupted, `train` brings
---- everything back.
----@param self table
-function forms.eval(self)
+local function eval(self)
   local list, kept = groups_of(self, "train"), {}
   if #list == 0 then return end
   for k, group in ipairs(list) do kept[k] = copies(group) end
-  for k, group in ipairs(list) do
-    group.kept = kept[k] -- first: an interrupt may come in between
-    group.mode = "eval"
-  end
+  for k, group in ipairs(list) do group.kept, group.mode = kept[k], "eval" end
   local ok, problem = pcall(transaction.run, { _groups = list }, "eval")
   if not ok then
     forms.train(self)
@@ -67,6 +62,10 @@ function forms.eval(self)
   end
   for _, group in ipairs(list) do group.versions = versions(group) end
 end
+
+--- Gives parameters the form for evaluation. All is kept before anything changes.
+---@param self table
+function forms.eval(self) uninterrupted(eval, self) end
 
 -- What was kept of the parameters of a group that nobody has written since, and whether there are others. Of those that were
 -- loaded all that was kept is true.
@@ -83,18 +82,15 @@ local function intact(group)
   return tensors, others
 end
 
--- Writes what was kept into the parameters of groups. Where this is interrupted it can be done again: all that was kept is true.
+-- Writes what was kept into the parameters of groups.
 local function put_back(groups, kept)
-  for k, group in ipairs(groups) do group.kept, group.versions = kept[k], nil end
   for k, group in ipairs(groups) do
     put(group, kept[k])
-    group.mode = "train"
+    group.mode, group.versions = "train", nil
   end
 end
 
---- Gives parameters the form for training: what was kept of them, or, of those that were written meanwhile, what the rule says.
----@param self table
-function forms.train(self)
+local function train(self)
   local list, kept, any = groups_of(self, "eval"), {}, false
   for k, group in ipairs(list) do
     local others
@@ -110,6 +106,10 @@ function forms.train(self)
   put_back(list, kept)
   for _, group in ipairs(self._groups) do group.kept = {} end
 end
+
+--- Gives parameters the form for training: what was kept of them, or, of those that were written meanwhile, what the rule says.
+---@param self table
+function forms.train(self) uninterrupted(train, self) end
 
 --- The form that parameters have now; nil where no class has two.
 ---@param self table
@@ -159,8 +159,10 @@ end
 function forms.swap(self, kind)
   local rule = "swap_" .. kind
   check_averages(self, rule, kind)
-  transaction.run(self, rule)
-  self._phase = self._phase ~= kind and kind or nil
+  uninterrupted(function()
+    transaction.run(self, rule)
+    self._phase = self._phase ~= kind and kind or nil
+  end)
 end
 
 -- The averages of the parameters of a group, by number: of those that were updated.

@@ -13,6 +13,7 @@ local wrapper = require "optlua.optim.wrapper"
 
 local collect, trace = core.collect, core.trace
 local initial_seed = require("optlua.core").initial_seed
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 ---@class optlua.optim.Group
 ---@field name string
@@ -337,7 +338,7 @@ end
 ---@param name string
 ---@return any
 function Group:read(name)
-  local legal, value = pcall(value_of, self, name)
+  local legal, value = uninterrupted(pcall, value_of, self, name)
   if legal then return value end
   return self.base[name]
 end
@@ -556,7 +557,7 @@ end
 function Group:conclude()
   if not self.present or not self.class.after then return end
   call(self, "after", self.updates)
-  take_numbers(self)
+  uninterrupted(take_numbers, self)
 end
 
 return Group

@@ -2,6 +2,7 @@
 local options = require "optlua.options"
 local blame = require "optlua.blame"
 local storage = require "optlua.optim.storage"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local slots = {}
 
@@ -151,7 +152,7 @@ function slots.others(class, shape, values, reads, how)
   for name, value in pairs(reads) do
     for _, other in ipairs(alternatives(value)) do
       local changed = setmetatable({ [name] = other }, { __index = values })
-      local ok, layouts = pcall(slots.layouts, class, { shape }, changed, nil, how)
+      local ok, layouts = uninterrupted(pcall, slots.layouts, class, { shape }, changed, nil, how)
       for _, slot in ipairs(ok and layouts[1] or {}) do found[slot.name] = slot end
     end
   end

@@ -13,6 +13,7 @@ local options = require "optlua.options"
 local phase = require "optlua.optim.phase"
 local statistics = require "optlua.optim.statistics"
 local transaction = require "optlua.optim.transaction"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local stepping = {}
 
@@ -312,7 +313,7 @@ local function take(run)
   hooks.run(self, self._before, "before")
   for_classes(run, "step", step_class)
   if not step_with_members(self) then error(SKIP, 0) end
-  count_updates(run)
+  uninterrupted(count_updates, run)
 end
 
 -- Where `after` of a rule has raised the update has been made; else nothing was.

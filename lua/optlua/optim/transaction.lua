@@ -5,6 +5,7 @@
 -- It runs once for every update of a small network, so functions and fields are looked up early.
 local core = require("optlua.core").hidden.optim
 local Group = require "optlua.optim.group"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local transact, prepare_step, commit_step = core.transact, core.prepare, core.commit
 local stage_group, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
@@ -97,9 +98,15 @@ local function note_idle(self)
     .. "they those of the model? After model:to(…) they are others, and an optimizer is made anew\n"):format(self._name))
 end
 
+-- Makes the update.
+local function commit(self, norm)
+  commit_step()
+  note(self, norm)
+end
+
 local function take(self, others)
   if not trace(self) then
-    if others then note(self) else note_idle(self) end
+    if others then uninterrupted(note, self) else note_idle(self) end
     return
   end
   local norm, problem = prepare(self)
@@ -108,8 +115,7 @@ local function take(self, others)
     self._skipped, self._problem = self._skipped + 1, problem
     return zero_grad(groups)
   end
-  commit_step()
-  note(self, norm)
+  uninterrupted(commit, self, norm)
   for i = 1, #groups do
     if groups[i].has_numbers then conclude(groups[i]) end
   end

@@ -4,6 +4,7 @@
 -- look at the base.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 ---@class optlua.Schedule
 ---@field name string
@@ -171,7 +172,7 @@ end
 function Schedule:fingerprint()
   local list = {}
   for k, updates in ipairs(points) do
-    local ok, value = pcall(self.value, self, updates, 1.0)
+    local ok, value = uninterrupted(pcall, self.value, self, updates, 1.0)
     list[k] = ok and type(value) == "number" and value
   end
   return list, points

@@ -42,7 +42,7 @@ end
 ---@return integer last the largest number; 0 where there is none
 function folder.runs(name)
   local base, numbers, paths = base_of(name), {}, {}
-  local ok, entries = pcall(host.folder_list, "runs")
+  local ok, entries = host.uninterrupted(pcall, host.folder_list, "runs")
   for _, entry in ipairs(ok and entries or {}) do numbers[#numbers + 1] = number_of(entry.name, base) end
   table.sort(numbers, function(a, b) return a > b end)
   for i, number in ipairs(numbers) do paths[i] = number == 1 and base or base .. "-" .. number end
@@ -86,7 +86,7 @@ end
 local function copy_scripts(path, complain)
   for _, script in ipairs(scripts()) do
     local text, copy = files.read(script[1]), path .. "/" .. script[2]
-    local made, problem = pcall(folder.make, copy:match "^(.*)/")
+    local made, problem = host.uninterrupted(pcall, folder.make, copy:match "^(.*)/")
     if not made then return complain(path, problem) end
     if text then write(copy, text, complain) end
   end

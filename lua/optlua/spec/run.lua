@@ -15,6 +15,7 @@ local join_parts = require "optlua.spec.parts"
 local signals = require "optlua.spec.signals"
 local resume = require "optlua.spec.resume"
 local states = require "optlua.spec.state"
+local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local run = {}
 
@@ -177,7 +178,7 @@ end
 
 -- Makes a folder that of this run: a lock, to be closed. A run that is there already is not written over.
 local function take_folder(state, goes_on)
-  local locked, lock = pcall(lock_folder, state.out)
+  local locked, lock = uninterrupted(pcall, lock_folder, state.out)
   if not locked then
     complain_to(state)(state.out .. "/lock", lock)
   elseif not lock then
