@@ -44,7 +44,11 @@ static int uninterrupted(lua_State *L) {
   hold(L);
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   let_go(L);
-  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+  if (status == LUA_OK) return lua_gettop(L);
+  lua_pushcfunction(L, lua_error);
+  lua_insert(L, 1);
+  lua_call(L, 1, 0); /* a call, so that a hook comes first */
+  return 0;
 }
 
 /* __close of a list of one function. */
