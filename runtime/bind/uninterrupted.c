@@ -38,6 +38,11 @@ static void let_go(lua_State *L) {
   waiting.hook = NULL;
 }
 
+static int nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
 /* uninterrupted(fn, …): what the function returns; it cannot yield. */
 static int uninterrupted(lua_State *L) {
   luaL_checkany(L, 1);
@@ -45,10 +50,9 @@ static int uninterrupted(lua_State *L) {
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   let_go(L);
   if (status == LUA_OK) return lua_gettop(L);
-  lua_pushcfunction(L, lua_error);
-  lua_insert(L, 1);
-  lua_call(L, 1, 0); /* a call, so that a hook comes first */
-  return 0;
+  lua_pushcfunction(L, nothing); /* when it returns hooks come, before the error goes on */
+  lua_call(L, 0, 0);
+  return lua_error(L);
 }
 
 /* __close of a list of one function. */
@@ -73,17 +77,18 @@ static int closing(lua_State *L) {
   return 1;
 }
 
-/* What is to be closed must be closed: nothing is raised where that begins. */
-static bool begins_to_close(lua_State *L, lua_Debug *where) {
+/* Whether a function in C is about to begin: it may be one that closes something, and then has to
+ * run. Hooks come again when it returns, if not before. */
+static bool begins_in_c(lua_State *L, lua_Debug *where) {
   if (where->event != LUA_HOOKCALL) return false;
   lua_getinfo(L, "f", where);
-  bool closes = lua_tocfunction(L, -1) == close;
+  bool is_in_c = lua_iscfunction(L, -1);
   lua_pop(L, 1);
-  return closes;
+  return is_in_c;
 }
 
 bool ol_hook_waits(lua_State *L, lua_Debug *where) {
-  if (depth == 0) return begins_to_close(L, where);
+  if (depth == 0) return begins_in_c(L, where);
   put_aside(L);
   return true;
 }

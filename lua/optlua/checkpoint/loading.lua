@@ -81,8 +81,11 @@ end
 -- What schedulers, the loader and the generator refuse, by trying and going back: they are small.
 local function rehearse(saved, given, opts, problems)
   local function try(what, own, load)
-    local ok, problem = pcall(load)
-    own()
+    local ok, problem = uninterrupted(function()
+      local ok, problem = pcall(load)
+      own()
+      return ok, problem
+    end)
     if not ok then problems[#problems + 1] = ("%s: %s"):format(what, tostring(problem):gsub("^[^\n]-:%d+: ", "")) end
   end
   local function try_part(name, ...)
