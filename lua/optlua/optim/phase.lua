@@ -53,11 +53,9 @@ function phase.closing(fn)
     fn(problem)
   end)
   pending[key] = fn -- here, where all that it needs outlives the coroutine
-  local meta = getmetatable(block)
-  function meta.__gc()
+  return setmetatable(block, { __close = getmetatable(block).__close, __gc = function()
     abandoned[#abandoned + 1], pending[key] = pending[key], nil
-  end
-  return setmetatable(block, meta) -- again: now it is to be finalized
+  end })
 end
 
 -- The phase in which a method cannot be called.
