@@ -105,6 +105,33 @@ describe("L-BFGS", function()
       state["state.y.d"].dtype, state["state.x.step"] })
   end)
 
+  it("says what of it was lost or changed, and loads nothing", function()
+    local optimizer, _, closure = make { max_iter = 3, lr = 0.1 }
+    optimizer:step(closure)
+    optimizer:step(closure)
+    local function broken(key, value)
+      local state, other, _, again = optimizer:state_dict(), make { max_iter = 3, lr = 0.1 }
+      state[key] = value
+      return state, other, again
+    end
+    for _, case in ipairs {
+      { "memory.default.n_iter", nil, "missing: memory.default.n_iter" }, { "state.x.old_dirs/2", nil, "missing: state.x.old_dirs/2" },
+      { "state.x.d", optlua.zeros({ 7 }, { dtype = "float64" }), "state.x.d: float64 of the parameter's shape expected, got float64 %(7%)" },
+      { "state.y.d", optlua.zeros { 2 }, "state.y.d: float64 of the parameter's shape expected, got float32" },
+      { "memory.default.t", "x", "memory.default.t: number expected, got string" },
+    } do
+      local state, other = broken(case[1], case[2])
+      fails(case[3], other.load_state_dict, other, state)
+      assert.equal(0, other:stats().updates)
+    end
+    local state, other, again = broken("memory.default.n_iter", nil)
+    assert.same({ "memory.default.n_iter" }, other:load_state_dict(state, { strict = false }).missing)
+    other:step(again) -- from the beginning
+    state = optimizer:state_dict()
+    for key in pairs(state) do state[key] = not key:find "#contents" and state[key] or nil end
+    make({ max_iter = 3, lr = 0.1 }):load_state_dict(state) -- as it was saved before there was a list
+  end)
+
   it("begins anew when other parameters are to be moved", function()
     local optimizer, tensors, closure = make { max_iter = 3, lr = 0.1 }
     optimizer:step(closure)

@@ -3,7 +3,7 @@
 --
 -- Group.memory is a table: by parameter a table of values, by word a value of the group. Declared states and `step` are in it during
 -- a step only. Values are saved flat, as state.<parameter>.<key> and memory.<group>.<key>; a tensor in a table has a path for a key:
--- "old_dirs/3".
+-- "old_dirs/3". Beside them stands a list of them, under "#contents".
 local blame = require "optlua.blame"
 local core = require("optlua.core").hidden.optim
 local check_saved = require "optlua.optim.saved"
@@ -197,8 +197,41 @@ local function flatten(state, key, value)
   end
 end
 
-local function save_values(state, prefix, values)
-  for key, value in pairs(values) do flatten(state, prefix .. key, value) end
+local CONTENTS = "#contents" -- no word that a step could use
+
+-- What a value is, as text; `param` is the parameter that it is kept for, if any.
+local function kind_of(value, param)
+  if not optlua.is_tensor(value) then return type(value) end
+  local like = param and describe(value.dtype, value.shape) == describe(value.dtype, param.shape)
+  return like and value.dtype .. " of the parameter's shape" or describe(value.dtype, value.shape)
+end
+
+-- Adds values, and a list of them, by which what was lost or changed since is found.
+local function save_values(state, prefix, values, param)
+  local flat, lines = {}, {}
+  for key, value in pairs(values) do flatten(flat, key, value) end
+  for path, value in pairs(flat) do
+    state[prefix .. path], lines[#lines + 1] = value, ("%s: %s"):format(path, kind_of(value, param))
+  end
+  table.sort(lines)
+  if lines[1] then state[prefix .. CONTENTS] = table.concat(lines, "\n") end
+end
+
+-- Whether values are those of the list that was saved with them, if one was.
+local function are_listed(reader, prefix, param)
+  local text, good = reader:take_optional(prefix .. CONTENTS), true
+  for path, kind in tostring(text or ""):gmatch "([^\n]+): ([^\n]+)" do
+    local key = prefix .. path
+    local value = reader.state[key]
+    local got = kind_of(value, param)
+    if value == nil then
+      table.insert(reader.missing, key)
+    elseif got ~= kind then
+      reader:complain("%s: %s expected, got %s", key, kind, got)
+    end
+    good = good and got == kind
+  end
+  return good
 end
 
 --- Adds what a group keeps besides declared states.
@@ -208,7 +241,7 @@ function memory.save(state, group)
   local name_of, shared = {}, {}
   for i, p in ipairs(group.params) do name_of[p] = group.names[i] end
   for key, value in pairs(group.memory) do
-    if name_of[key] then save_values(state, ("state.%s."):format(name_of[key]), value) else shared[key] = value end
+    if name_of[key] then save_values(state, ("state.%s."):format(name_of[key]), value, key) else shared[key] = value end
   end
   save_values(state, ("memory.%s."):format(group.name), shared)
 end
@@ -232,15 +265,15 @@ local function place(values, path, value, made)
   return true
 end
 
--- The words among the keys of a state, sorted.
+-- The words among the keys of a state but those of lists, sorted.
 local function words_of(state)
   local words = {}
-  for key in pairs(state) do words[#words + 1] = type(key) == "string" and key or nil end
+  for key in pairs(state) do words[#words + 1] = type(key) == "string" and not key:find(CONTENTS .. "$") and key or nil end
   table.sort(words)
   return words
 end
 
---- Reads what `save` added.
+--- Reads what `save` added. Where some of it is missing, and that is allowed, the group begins anew.
 ---@param group optlua.optim.Group
 ---@param reader table its `state`, and methods that take a value and complain
 ---@param is_slot fun(i: integer, name: string): boolean what of parameter i is read elsewhere
@@ -262,7 +295,9 @@ function memory.load(group, reader, is_slot)
       take(result, path, key)
     end
   end
-  return result
+  local good = are_listed(reader, ("memory.%s."):format(group.name))
+  for i, name in ipairs(group.names) do good = are_listed(reader, ("state.%s."):format(name), group.params[i]) and good end
+  return good and result or {}
 end
 
 -- Bytes of the tensors in a value.

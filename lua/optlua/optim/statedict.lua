@@ -8,7 +8,7 @@
 --   scale.<parameter>.<slot>   … with a float32 for each 256 of them
 --   group.<group>.rounding_seed  where states round stochastically
 --   state.<parameter>.<word>   what else a class with a step of its own keeps for a parameter: "old_dirs/3"
---   memory.<group>.<word>      and for the group
+--   memory.<group>.<word>      and for the group; both with a list of them, under "#contents"
 --   container.<name>           max_norm and grad_scale of a container, where it has them
 --   state.<parameter>.train_form   while its mode is eval, the parameter as it was in training
 --   updates                    committed steps: the clock of schedules
