@@ -20,6 +20,12 @@ end
 ---@return string
 function shape.describe(dtype, sizes) return dtype .. " " .. shape.text(sizes) end
 
+--- Whether two tensors have the same shape.
+---@param a optlua.Tensor
+---@param b optlua.Tensor
+---@return boolean
+function shape.same(a, b) return shape.text(a) == shape.text(b) end
+
 --- The number of elements of a shape.
 ---@param sizes integer[]
 ---@return integer

@@ -6,7 +6,7 @@ local options = require "optlua.options"
 
 local registry = require "optlua.registry"
 local null = require("optlua.config.text").null
-local shape_text = require("optlua.shape").text
+local shape = require "optlua.shape"
 
 local testing = {}
 
@@ -23,8 +23,8 @@ end
 local function check_alike(what, a, b)
   check_tensor(what, a)
   check_tensor(what, b)
-  if table.concat(a.shape, ",") ~= table.concat(b.shape, ",") or a.dtype ~= b.dtype then
-    blame(("testing.%s: %s %s and %s %s"):format(what, a.dtype, shape_text(a), b.dtype, shape_text(b)))
+  if not shape.same(a, b) or a.dtype ~= b.dtype then
+    blame(("testing.%s: %s %s and %s %s"):format(what, a.dtype, shape.text(a), b.dtype, shape.text(b)))
   end
 end
 

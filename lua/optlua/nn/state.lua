@@ -30,7 +30,7 @@ local function compare(self, state)
       missing[#missing + 1] = name
     elseif not optlua.is_tensor(other) then
       differing[#differing + 1] = ("%s: tensor expected, got %s"):format(name, type(other))
-    elseif table.concat(tensor.shape, ",") ~= table.concat(other.shape, ",") then
+    elseif not shape.same(tensor, other) then
       differing[#differing + 1] = ("%s: %s expected, got %s"):format(name,
         shape.describe(tensor.dtype, tensor.shape), shape.describe(other.dtype, other.shape))
     end

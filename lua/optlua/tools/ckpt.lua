@@ -132,7 +132,7 @@ end
 local function difference(name, a, b)
   if a == nil then return "only in the second" elseif b == nil then return "only in the first" end
   if optlua.is_tensor(a) and optlua.is_tensor(b) then
-    if shape_text(a) ~= shape_text(b) then return ("%s and %s"):format(shape_text(a), shape_text(b)) end
+    if not shape.same(a, b) then return ("%s and %s"):format(shape_text(a), shape_text(b)) end
     if a.dtype ~= b.dtype then return a.dtype .. " and " .. b.dtype end
     return tensor_difference(a, b)
   end

@@ -3,6 +3,7 @@
 --
 -- The values of parameters and of t are those of waves: a tensor that is cut in two keeps its numbers.
 local optlua = require "optlua"
+local same_shape = require("optlua.shape").same
 
 ---@class optlua.optim.Trial
 ---@field optimizer optlua.optim.Container
@@ -181,7 +182,7 @@ end
 
 local function differs(a, b)
   if optlua.is_tensor(a) and optlua.is_tensor(b) then
-    return a.dtype ~= b.dtype or table.concat(a.shape, ",") ~= table.concat(b.shape, ",") or not same_bits(a, b)
+    return a.dtype ~= b.dtype or not same_shape(a, b) or not same_bits(a, b)
   end
   if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and (a == a or b == b) end
   for key, value in pairs(a) do
@@ -199,7 +200,7 @@ local function gap(a, b)
     local plain = type(a) ~= "table" and type(b) ~= "table" and not optlua.is_tensor(a) and not optlua.is_tensor(b)
     return plain and (": %s and %s"):format(a, b) or ""
   end
-  if table.concat(a.shape, ",") ~= table.concat(b.shape, ",") then return "" end
+  if not same_shape(a, b) then return "" end
   return (" by up to %.3g"):format((a:to "float64" - b:to "float64"):abs():max():item())
 end
 
