@@ -1,6 +1,7 @@
 --- generate: text from a model that predicts the next token.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local closing = require "optlua.closing"
 local evaluating = require "optlua.evaluating"
 local options = require "optlua.options"
 local shape_text = require("optlua.shape").text
@@ -71,13 +72,9 @@ end
 --- Calls fn(...) with random numbers that start from a seed; afterwards they go on as if nothing had been.
 local function with_seed(seed, fn, ...)
   local state = optlua.get_rng_state()
+  local _ <close> = closing(function() optlua.set_rng_state(state) end)
   optlua.manual_seed(seed)
-  local function restore(ok, ...)
-    optlua.set_rng_state(state)
-    if not ok then error((...), 0) end
-    return ...
-  end
-  return restore(pcall(fn, ...))
+  return fn(...)
 end
 
 local schema = {

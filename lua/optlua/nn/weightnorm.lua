@@ -6,6 +6,7 @@
 --- parametrizations in children of it (parametrizations.weight.original0 …).
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local closing = require "optlua.closing"
 local computed = require "optlua.nn.computed"
 local containers = require "optlua.nn.containers"
 local module = require "optlua.nn.module"
@@ -48,11 +49,9 @@ end
 --- The value that a computed weight has while not training, when nothing of it moves.
 local function resting(layer, name)
   local training = layer.training
+  local _ <close> = closing(function() rawset(layer, "training", training) end)
   rawset(layer, "training", false)
-  local ok, value = pcall(computed.get(layer, name), layer)
-  rawset(layer, "training", training)
-  if not ok then error(value, 0) end
-  return value:detach()
+  return computed.get(layer, name)(layer):detach()
 end
 
 --- Ends the computing of a weight: it becomes a parameter, with the value that it has; calls forget to drop its

@@ -86,7 +86,7 @@ local function wrap_closure(run)
     local self = run.optimizer
     run.calls = run.calls + 1
     local first = run.calls == 1
-    local _ <close> = not first and setmetatable({}, { __close = statistics.keep(self) }) or nil
+    local _ <close> = not first and closing(statistics.keep(self)) or nil
     local loss = optlua.enable_grad(run.closure)
     if first then run.loss = loss end
     for _, work in ipairs(run.works) do
