@@ -501,10 +501,10 @@ describe("a closure", function()
   it("may fail at any call, and running statistics are as they were", function()
     local model = nn.Sequential { nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1) }
     local fail_at, calls
-    for _, name in ipairs { "LBFGS", "SAM(SGD)" } do
+    for _, name in ipairs { "LBFGS", "SAM(SGD)", "SGD" } do
       local optimizer = optim.container(model, name, { lr = 0.01 })
       local before = { model[2].num_batches_tracked:item(), values(model[2].running_mean), values(model[2].running_var) }
-      for at = 1, 2 do
+      for at = 1, name == "SGD" and 1 or 2 do
         fail_at, calls = at, 0
         fails("no more", optimizer.step, optimizer, function()
           calls = calls + 1
@@ -697,7 +697,7 @@ describe("a closure", function()
 
   it("moves running statistics once a step", function()
     local model = nn.Sequential { nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1) }
-    for _, name in ipairs { "LBFGS", "SAM(SGD)" } do
+    for _, name in ipairs { "LBFGS", "SAM(SGD)", "SGD" } do
       optlua.manual_seed(1)
       local optimizer = optim.container(model, name, { lr = 0.01 })
       local before, calls = model[2].num_batches_tracked:item(), 0
@@ -708,7 +708,7 @@ describe("a closure", function()
         loss:backward()
         return loss
       end)
-      assert.is_true(calls > 1)
+      assert.equal(name == "SGD", calls == 1)
       assert.equal(before + 1, model[2].num_batches_tracked:item())
     end
   end)

@@ -342,6 +342,23 @@ end
 
 -- The step -----------------------------------------------------------------------------------------------
 
+local function step_plainly(self)
+  hooks.run(self, self._before, "before")
+  if #self._members > 0 then step_with_members(self) else transaction.step(self) end
+end
+
+-- A step of an optimizer that has only rules; what the closure returned. Where no update is made it moves no running statistics.
+local function step_with_closure(self, closure)
+  local updates, skipped, made, put_back = self._clock.updates, self._skipped, false, statistics.keep(self)
+  local _ <close> = phase.closing(function()
+    if not made and self._clock.updates == updates then put_back() end
+  end)
+  local loss = phase.during(self, "step", optlua.enable_grad, closure)
+  step_plainly(self)
+  made = self._skipped == skipped
+  return loss
+end
+
 --- Whether a step of an optimizer needs a closure.
 ---@param self table
 ---@return boolean
@@ -372,10 +389,10 @@ function stepping.step(self, closure)
   end
   if is_special(self) then
     loss = step_specially(self, closure)
+  elseif closure then
+    loss = step_with_closure(self, closure)
   else
-    if closure then loss = phase.during(self, "step", optlua.enable_grad, closure) end
-    hooks.run(self, self._before, "before")
-    if #self._members > 0 then step_with_members(self) else transaction.step(self) end
+    step_plainly(self)
   end
   hooks.run(self, self._after, "after")
   return loss
