@@ -72,6 +72,17 @@ describe("joined optimizers", function()
   end)
 end)
 
+describe("joined optimizers", function()
+  it("may have names with slashes, one of which begins another", function()
+    local _, _, list = make("AdamW", "SGD")
+    local all = joined.optimizers { ["gen"] = list.o1, ["gen/a"] = list.o2 }
+    local saved = all:state_dict()
+    local _, _, others = make("AdamW", "SGD")
+    joined.optimizers({ ["gen"] = others.o1, ["gen/a"] = others.o2 }):load_state_dict(saved)
+    assert.same(list.o2:state_dict().updates, others.o2:state_dict().updates)
+  end)
+end)
+
 describe("joined schedulers", function()
   it("load what they saved, by name or number; one that was not saved is named", function()
     local function two()

@@ -19,13 +19,22 @@ function joined.optimizers(list)
   return setmetatable({ list = list, names = options.names(list) }, Optimizers)
 end
 
+-- The name, which may have slashes itself, that a key stands behind: the longest that fits.
+local function owner_of(names, key)
+  local found
+  for _, name in ipairs(names) do
+    if key:sub(1, #name + 1) == name .. "/" and (not found or #name > #found) then found = name end
+  end
+  return found
+end
+
 -- What of a joined state belongs to each name; what belongs to none stands at "".
 local function shares(names, state)
   local own = { [""] = {} }
   for _, name in ipairs(names) do own[name] = {} end
   for key, value in pairs(state) do
-    local name, rest = key:match "^([^/]*)/(.*)$"
-    if own[name] then own[name][rest] = value else table.insert(own[""], key) end
+    local name = owner_of(names, key)
+    if name then own[name][key:sub(#name + 2)] = value else table.insert(own[""], key) end
   end
   table.sort(own[""])
   return own
