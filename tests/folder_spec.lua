@@ -116,3 +116,19 @@ describe("a removal", function()
     assert.matches("step%-00000003", shell "ls out/checkpoints")
   end)
 end)
+
+describe("a pipe in the place of a file", function()
+  it("is not waited for", function()
+    for _, name in ipairs { "run.json", "optimizer.safetensors" } do
+      save "c/one"
+      shell("rm -f c/one/" .. name .. "; mkfifo c/one/" .. name)
+      process.write(place .. "/read.lua", [[
+        local checkpoint = require("optlua").checkpoint
+        print(checkpoint.read "c/one" ~= nil, (checkpoint.latest "c"))
+        print(pcall(require("optlua.core").hidden.checksum, "c/one/]] .. name .. [["))]])
+      local out = shell "timeout 20 optlua read.lua"
+      assert.matches(name .. ": it is no regular file", out, 1, true)
+      shell "rm -r c"
+    end
+  end)
+end)

@@ -3,13 +3,10 @@ local host = require("optlua.core").hidden
 
 local files = {}
 
---- Whether a file can be opened for reading.
+--- Whether there is a file, or what else has a name, that can be read.
 ---@param path string
 ---@return boolean
-function files.exists(path)
-  local file = io.open(path, "rb")
-  return file ~= nil and file:close() == true
-end
+function files.exists(path) return (host.can_read(path)) end
 
 --- Reads a file as it is, without changing ends of lines.
 ---@param path string

@@ -30,6 +30,15 @@ static int make_folder(lua_State *L) {
   return 1;
 }
 
+/* can_read(path): whether there is something that can be read, and whether that is a regular file.
+ * Opens nothing: a pipe would wait for a writer. */
+static int can_read(lua_State *L) {
+  bool regular;
+  lua_pushboolean(L, ol_disk_can_read(ol_check_path(L, 1), &regular));
+  lua_pushboolean(L, regular);
+  return 2;
+}
+
 /* write_file(path, text): whole or not at all, and on the disk when it returns. */
 static int write_file(lua_State *L) {
   ol_error error;
@@ -142,6 +151,7 @@ const ol_natives ol_disk_natives = {
   .name = "disk",
   .list = (const ol_native[]){ OL_HIDDEN("resolve", resolve),
                                OL_HIDDEN("make_folder", make_folder),
+                               OL_HIDDEN("can_read", can_read),
                                OL_HIDDEN("write_file", write_file),
                                OL_HIDDEN("sync", sync_path),
                                OL_HIDDEN("exchange", exchange),

@@ -43,6 +43,12 @@ ol_status ol_disk_make_folder(ol_error *error, const char *path, bool *made) {
   return OL_OK;
 }
 
+bool ol_disk_can_read(const char *path, bool *regular) {
+  struct stat found;
+  *regular = stat(path, &found) == 0 && S_ISREG(found.st_mode);
+  return access(path, R_OK) == 0;
+}
+
 ol_status ol_disk_sync(ol_error *error, const char *path) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return fail(error, path);
@@ -116,7 +122,7 @@ static ol_status sum_file(ol_error *error, const char *path, pieces *all, uint32
 
 ol_status ol_disk_checksum(ol_error *error, const char *path, uint32_t *crc, int64_t *size) {
   struct stat found;
-  pieces all = { .file = open(path, O_RDONLY | O_CLOEXEC) };
+  pieces all = { .file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }; /* waits for no pipe */
   if (all.file < 0) return fail(error, path);
   ol_status status = fstat(all.file, &found) == 0 ? OL_OK : fail(error, path);
   if (status == OL_OK && !S_ISREG(found.st_mode))

@@ -16,6 +16,10 @@ ol_status ol_disk_resolve(ol_error *error, const char *path, char out[PATH_MAX])
 /* Makes a folder; the one above it must be there. *made: whether it is new. */
 ol_status ol_disk_make_folder(ol_error *error, const char *path, bool *made);
 
+/* Whether there is something of that name that can be read; *regular: whether it is a regular file.
+ * Opens nothing. */
+bool ol_disk_can_read(const char *path, bool *regular);
+
 /* Brings a file, or what a folder lists, to the disk. */
 ol_status ol_disk_sync(ol_error *error, const char *path);
 

@@ -225,6 +225,14 @@ local function parse(path, text)
   return upgrade(saved, path)
 end
 
+-- The text of a record. A pipe in its place is not waited for.
+local function read_record(path)
+  local place = path .. "/run.json"
+  local readable, is_regular = host.can_read(place)
+  if readable and not is_regular then return nil, place .. ": it is no regular file" end
+  return files.read(place)
+end
+
 --- The record of a checkpoint: everything that is no tensor.
 ---@param path string
 ---@return table? saved
@@ -232,7 +240,7 @@ end
 ---@return integer? format that it was written in
 function checkpoint.read(path)
   check_path("checkpoint.read", path)
-  local text, problem = files.read(path .. "/run.json")
+  local text, problem = read_record(path)
   if not text then return nil, problem end
   return parse(path, text)
 end
@@ -298,12 +306,12 @@ function checkpoint.load(path, given, opts)
     resume = { default = "config", choices = { "config", "rebase", "error" } }, rng = true })
   check_path("checkpoint.load", path, " (checkpoint.latest and best give nil where there is no checkpoint)")
   check_parts("checkpoint.load", given)
-  local text, problem = files.read(path .. "/run.json")
+  local text, problem = read_record(path)
   local saved
   if text then saved, problem = parse(path, text) end
   if not saved then blame("checkpoint.load: " .. problem) end
   return loading.load(path, saved, given, opts, verify_files(path, saved), function()
-    return files.read(path .. "/run.json") == text
+    return read_record(path) == text
   end)
 end
 
