@@ -157,6 +157,81 @@ describe("a run that goes on", function()
   end)
 end)
 
+describe("an end of a run", function()
+  -- A script whose metric gives what it is told, one value for each validation; callbacks that fail where they are told to.
+  before_each(function()
+    process.write(place .. "/told.lua", [[
+      local optlua = require "optlua"
+      local function fail(name) return function() if os.getenv "FAIL" == name then error("no " .. name) end end end
+      return require("script"):extend {
+        config = { eval_every = 4, patience = 2, epochs = 9, lr_scheduler = false },
+        on_epoch = fail "on_epoch", on_validation = fail "on_validation", on_step = fail "on_step",
+        on_start = function() if os.getenv "KILL" then os.execute "kill -9 $PPID" end end,
+        metrics = { score = { reset = function() end, update = function() end, compute = function()
+          if os.getenv "FAIL" == "compute" then return { 1, nil, 2 } end
+          return os.getenv "FAIL" == "tensor" and optlua.ones { 1 } or 1
+        end } },
+      }]])
+  end)
+
+  local function steps_of(name) return tonumber(process.read(place .. "/" .. name .. "/log.csv"):match "(%d+),[^\n]*\n$") end
+
+  it("makes a validation that does not count for patience", function()
+    good("--out whole --log_every=1", "told")
+    assert.equal(12, steps_of "whole")
+    good("--out cut --log_every=1 --steps 6", "told")
+    assert.matches("no better score in 2 validations", good("--resume cut --log_every=1", "told"))
+    assert.equal(12, steps_of "cut")
+    good("--out epochs --log_every=1 --eval_every=null --steps 6", "told")
+    good("--resume epochs --log_every=1 --eval_every=null", "told")
+    assert.equal(12, steps_of "epochs")
+  end)
+
+  it("by patience is one", function()
+    good("--out a", "told")
+    local weights = process.read(place .. "/a/last.safetensors")
+    assert.matches("stopped: no better score in 2 validations", good("--resume a", "told"))
+    assert.equal(weights, process.read(place .. "/a/last.safetensors"))
+    assert.matches("step 20", good("--resume a --patience=4", "told"))
+  end)
+
+  it("by an error of the script between updates saves what was made, and goes on bit for bit", function()
+    good("--out whole --epochs 3 --patience=null", "told")
+    local wanted = process.read(place .. "/whole/last.safetensors")
+    for _, name in ipairs { "on_epoch", "on_validation", "on_step", "compute" } do
+      local result = process.run(place, ("FAIL=%s optlua told.lua --epochs 3 --patience=null --out %s"):format(name, name))
+      assert.not_equal(0, result.code)
+      assert.matches(name == "compute" and "metrics: score: compute returns a number, not a table" or "no " .. name, result.err)
+      assert.matches(("step %d is saved"):format(name == "on_step" and 1 or 4), result.out)
+      good(("--resume %s --epochs 3 --patience=null"):format(name), "told")
+      assert.equal(wanted, process.read(place .. "/" .. name .. "/last.safetensors"))
+    end
+    assert.equal(0, process.run(place, "FAIL=tensor optlua told.lua --out tensor").code)
+  end)
+
+  it("before the first checkpoint leaves the folder to the next", function()
+    process.run(place, "KILL=1 optlua told.lua --out a")
+    assert.matches("name", process.read(place .. "/a/config.lua") .. "name")
+    good("--out a", "told")
+    assert.matches("a holds a run already", bad("--out a", "told").err)
+  end)
+end)
+
+describe("the folder of a run", function()
+  it("takes no other run that goes on", function()
+    good "--out a --epochs 1"
+    good "--out b --seed 3"
+    assert.matches("b holds another run than that of a/checkpoints/step%-00000004", bad("--resume a --out b").err)
+    good "--resume a --out ./a"
+  end)
+
+  it("keeps files of the user, whatever their names", function()
+    process.run(place, "mkdir mine.writing; echo x >mine.writing/x; echo x >notes.1-2.tmp; echo x >config.lua.1-2.tmp")
+    good "--out ."
+    assert.equal("mine.writing/x\nnotes.1-2.tmp\n", process.run(place, "ls mine.writing/x *.tmp").out)
+  end)
+end)
+
 describe("--eval", function()
   it("takes the best weights of a run, and those of a checkpoint", function()
     good "--out a"

@@ -22,10 +22,32 @@ function folder.make(path)
   return made
 end
 
---- Whether a folder holds a run.
+--- Whether a run has begun in a folder.
 ---@param path string
 ---@return boolean
-function folder.is_used(path) return files.exists(path .. "/config.lua") end
+function folder.is_begun(path) return files.exists(path .. "/config.lua") end
+
+--- Whether a folder holds a run that has something to go on with, or to use: one that was killed before has not.
+---@param path string
+---@return boolean
+function folder.is_used(path)
+  if not folder.is_begun(path) then return false end
+  local ok, entries = pcall(host.folder_list, path .. "/checkpoints")
+  return ok and #entries > 0 or files.exists(path .. "/last.safetensors") or files.exists(path .. "/best.safetensors")
+end
+
+-- What a run writes into its folder, whole or not at all.
+local WRITTEN = { ["config.lua"] = true, ["run.json"] = true, ["log.jsonl"] = true, ["log.csv"] = true }
+
+--- Removes what a killed run has left of files that it was writing. What else has such a name is the user's.
+---@param path string
+function folder.sweep(path)
+  local ok, entries = pcall(host.folder_list, path)
+  for _, entry in ipairs(ok and entries or {}) do
+    local name = entry.name:match "^(.*)%.%d+%-%d+%.tmp$"
+    if name and (WRITTEN[name] or name:find "%.safetensors$") then os.remove(path .. "/" .. entry.name) end
+  end
+end
 
 local function base_of(name) return "runs/" .. name:gsub("[^%w_.-]", "_") end
 

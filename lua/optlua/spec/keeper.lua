@@ -1,5 +1,6 @@
 --- keeper: the checkpoints of a run: what is in them, when they are written, which are kept.
 local checkpoint = require "optlua.checkpoint"
+local closing = require "optlua.closing"
 local host = require("optlua.core").hidden
 local optlua = require "optlua"
 local joined = require "optlua.spec.joined"
@@ -19,8 +20,10 @@ function keeper.path_of(state, step) return ("%s/step-%08d"):format(keeper.place
 
 -- What a run knows of itself besides its parts.
 local function progress(state, config_text)
-  return { step = state.step, epoch = state.epoch, best = state.best, waited = state.waited, skipped = state.skipped,
-    validated = state.validated, loss = state.loss, of_epoch = state.of_epoch, results = state.results, config = config_text }
+  local usual = state.usual or state
+  return { step = state.step, epoch = state.epoch, best = state.best, reached = state.reached, waited = state.waited,
+    skipped = state.skipped, validated = usual.validated, loss = state.loss, of_epoch = state.of_epoch, results = usual.results,
+    config = config_text }
 end
 
 --- What a run saves: its model and loader, its optimizer and scheduler, or, where there are several, those joined.
@@ -87,6 +90,18 @@ function keeper.after_update(state)
   if not state.saved then minutes = math.min(minutes or FIRST, FIRST) end
   if state.best_due or every and state.step % every == 0 then keeper.save(state) end
   if minutes and optlua.clock() - (state.saved_at or state.began) >= 60 * minutes then keeper.save(state) end
+end
+
+--- What a script's error would lose is saved, when this is closed by one. The state is one to go on from as long as it is open.
+---@param state optlua.State
+---@return table
+function keeper.guard(state)
+  return closing(function(problem)
+    if problem == nil or not state.out or state.saved == state.step then return end
+    if pcall(keeper.save, state) and state.saved == state.step then
+      state:say("step %d is saved; --resume %s goes on with it", state.step, state.out)
+    end
+  end)
 end
 
 --- Writes the first checkpoint of a run, if there is none yet, when an epoch has ended.

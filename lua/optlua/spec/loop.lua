@@ -1,6 +1,7 @@
 --- loop: trains: windows of batches, updates, validations, limits.
 local optlua = require "optlua"
 local blame = require "optlua.blame"
+local closing = require "optlua.closing"
 local metrics = require "optlua.metrics"
 local evaluation = require "optlua.spec.evaluation"
 local keeper = require "optlua.spec.keeper"
@@ -180,7 +181,10 @@ end
 
 local function finish_update(state)
   state.step, state.updated_in = state.step + 1, state.epoch
-  state.spec:callback("on_step", state)
+  do
+    local _ <close> = keeper.guard(state)
+    state.spec:callback("on_step", state)
+  end
   if state.step % state.config.log_every == 0 or state.step == 1 then write_record(state, record_of(state, state.began)) end
   drop_notes(state)
 end
@@ -246,6 +250,16 @@ function loop.save(state, name)
   return saved
 end
 
+-- Whether patience is over.
+local function has_waited(state)
+  local patience = state.config.patience
+  return patience ~= nil and state.waited ~= nil and state.waited >= patience
+end
+
+local function stop_waiting(state)
+  state:stop(("no better %s in %d validations"):format(state.monitor, state.waited))
+end
+
 local function is_better(state, value, best)
   if value ~= value then return false end
   if not best then return true end
@@ -253,8 +267,9 @@ local function is_better(state, value, best)
   return value < best
 end
 
--- Keeps the best weights, and counts validations without a better value.
-local function note_best(state)
+-- Keeps the best weights, and counts validations without a better value. An extra one, that a longer run would not make, does not
+-- count.
+local function note_best(state, is_extra)
   local value = state.results[state.monitor]
   if value == nil then
     local names = {}
@@ -263,13 +278,26 @@ local function note_best(state)
     blame(("monitor: validation has no %q; it has %s"):format(state.monitor, table.concat(names, ", ")))
   end
   if is_better(state, value, state.best and state.best.value) then
-    state.waited, state.best_due = 0, state.config.keep_best
+    state.best_due = state.config.keep_best
     if loop.save(state, "best.safetensors") then state.best = { step = state.step, value = value } end
+  end
+  if is_extra then return end
+  if is_better(state, value, state.reached) then
+    state.waited, state.reached = 0, value
   else
     state.waited = state.waited + 1
-    local patience = state.config.patience
-    if patience and state.waited >= patience then state:stop(("no better %s in %d validations"):format(state.monitor, patience)) end
   end
+  if has_waited(state) then stop_waiting(state) end
+end
+
+-- What a metric has measured, as a number.
+local function number_of(name, value)
+  if optlua.is_tensor(value) and value:numel() == 1 then value = value:item() end
+  if type(value) ~= "number" then
+    blame(("metrics: %s: compute returns a number, not %s"):format(name,
+      optlua.is_tensor(value) and ("a tensor of %d"):format(value:numel()) or "a " .. type(value)))
+  end
+  return value
 end
 
 --- Validates the model as it is: the loss and the spec's metrics over the validation set.
@@ -278,7 +306,9 @@ end
 function loop.validate(state)
   local measured = { loss = metrics.loss(state.loss_fn) }
   for name, metric in pairs(state.spec.metrics or {}) do measured[name] = metric end
-  return optlua.evaluate(state.model, state.validation, measured, { batch_size = state.config.batch_size })
+  local results = optlua.evaluate(state.model, state.validation, measured, { batch_size = state.config.batch_size })
+  for name, value in pairs(results) do results[name] = number_of(name, value) end
+  return results
 end
 
 -- One line, with the mean loss of the epoch so far, unless the last is less than a second old and there is nothing new to say.
@@ -297,12 +327,16 @@ local function print_line(state, place)
   state:say("%s", table.concat(words, "  "))
 end
 
-local function validate(state)
+-- Validates, where there is something to do it with. A run that goes on from behind an extra validation, which it would not have
+-- made without an end there, knows nothing of it but the best weights.
+local function validate(state, is_extra)
   if not state.validation then return end
+  local _ <close> = keeper.guard(state)
+  if is_extra then state.usual = { results = state.results, validated = state.validated } end
   evaluation.around(state, function()
     state.results = loop.validate(state)
     state.validated = state.step
-    note_best(state)
+    note_best(state, is_extra)
   end)
   local record = { event = "validation", step = state.step, epoch = state.epoch }
   for name, value in pairs(state.results) do record[name] = value end
@@ -318,7 +352,7 @@ end
 ---@return boolean
 function loop.is_complete(state)
   local epochs = state.config.epochs
-  return epochs and state.epoch > epochs or state.step >= math.min(state.training_steps, state.limit or math.maxinteger)
+  return epochs and state.epoch > epochs or state.resumed_at and has_waited(state) or state.step >= math.min(state.training_steps, state.limit or math.maxinteger)
 end
 
 local function is_over(state)
@@ -362,48 +396,50 @@ local function step_schedulers(state)
   end
 end
 
+-- Whether the last batch of an epoch has been taken and its end is due: a run that was asked to end there goes on with it.
+local function has_ended(state) return state.loader.position >= #state.loader end
+
 -- One epoch; the last window may be shorter. Tells whether it came to its end: a limit may be reached in the middle of it.
-local function run_epoch(state)
+local function run_epoch(state, next_batch)
   local window = new_window()
-  local next_batch = state.loader:batches()
-  while window.batches > 0 or not is_over(state) do
-    local batch = { next_batch() }
-    local ended = batch[1] == nil
-    local before = state.step
+  while not has_ended(state) and (window.batches > 0 or not is_over(state)) do
+    local batch, before = { next_batch() }, state.step
+    if batch[1] == nil then return true end -- the script went through the loader meanwhile
     if state.manual then
-      if not ended then manual_update(state, batch) end
+      manual_update(state, batch)
     else
-      if not ended then add_batch(state, window, batch) end
-      if window.batches >= state.accumulate or ended and window.batches > 0 then
+      add_batch(state, window, batch)
+      if window.batches >= state.accumulate or has_ended(state) then
         update(state, window)
         window = new_window()
       end
     end
-    if state.step > before then after_update(state) end
-    if ended then return true end -- what is saved now would belong to two epochs
-    if state.step > before then save_or_stop(state) end
+    if state.step > before then
+      after_update(state)
+      save_or_stop(state)
+    end
   end
-  if state.signal or state.loader.position < #state.loader then return false end -- a signal waits for no validation
-  next_batch() -- the limit came with the last batch: the loader goes over to the next epoch
-  return true
+  return not state.signal and has_ended(state) -- a signal waits for no validation
 end
 
--- Whether the last batch of an epoch has been taken and its end is due: a run that was asked to end there goes on with it.
-local function has_ended(state) return state.loader.position >= #state.loader end
-
 -- What follows the last batch of an epoch.
-local function finish_epoch(state)
+local function finish_epoch(state, next_batch)
   step_schedulers(state)
+  next_batch() -- the loader goes over to the next epoch
+  local guard <close> = keeper.guard(state) -- luacheck: ignore
+  local following = state.epoch + 1
+  local over <close> = closing(function() state.epoch, state.of_epoch = following, { sum = 0, count = 0 } end) -- luacheck: ignore
   state.spec:callback("on_epoch", state)
   write_notes(state, "epoch")
   print_line(state, ("epoch %2d"):format(state.epoch))
-  state.epoch, state.of_epoch = state.epoch + 1, { sum = 0, count = 0 }
 end
 
 --- Trains until a limit is reached.
 ---@param state optlua.State
 function loop.run(state)
-  if state.is_passed or state.resumed_at and loop.is_complete(state) and not has_ended(state) then
+  if state.resumed_at and has_waited(state) then
+    stop_waiting(state)
+  elseif state.is_passed or state.resumed_at and loop.is_complete(state) and not has_ended(state) then
     state:say("nothing is left to do: %d updates of %d are made; more epochs or steps go on", state.step, state.training_steps)
   end
   state.began, state.skipped, state.waited = clock(), state.skipped or 0, state.waited or 0
@@ -411,14 +447,15 @@ function loop.run(state)
   state.spec:callback("on_start", state)
   write_notes(state, "start")
   while not state.is_passed and (has_ended(state) or not is_over(state)) do
-    local ended = run_epoch(state)
+    local next_batch = state.loader:batches()
+    local ended = run_epoch(state, next_batch)
     if state.signal then break end
-    if not state.config.eval_every and state.validated ~= state.step then validate(state) end
-    if ended then finish_epoch(state) else print_line(state, ("epoch %2d"):format(state.epoch)) end
+    if not state.config.eval_every and state.validated ~= state.step then validate(state, not ended) end
+    if ended then finish_epoch(state, next_batch) else print_line(state, ("epoch %2d"):format(state.epoch)) end
     save_or_stop(state)
     if ended then keeper.after_epoch(state) end
   end
-  if state.validation and state.validated ~= state.step and not state.signal and not state.is_passed then validate(state) end
+  if state.validation and state.validated ~= state.step and not state.signal and not state.is_passed then validate(state, true) end
   keeper.save(state) -- before on_end, which may draw numbers that a run without this end does not
   evaluation.finish(state)
   if state.stopped then state:say("stopped: %s", state.stopped) end

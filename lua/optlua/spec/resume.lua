@@ -113,9 +113,10 @@ function resume.load(state, path, policy, surgery)
   local extra, differences, report = load_parts(path, parts, { surgery = surgery,
     resume = policy:of "lr_scheduler" == "rebase" and "rebase" or "config" })
   print_report(report)
-  for _, key in ipairs { "step", "epoch", "best", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
+  for _, key in ipairs { "step", "epoch", "best", "reached", "waited", "skipped", "validated", "loss", "of_epoch", "results" } do
     state[key] = extra[key] or state[key]
   end
+  state.reached = state.reached or state.best and state.best.value
   state.results, state.saved, state.resumed_at = state.results or {}, state.step, state.step
   for _, line in ipairs(differences) do print("resume: " .. line) end
   if not state.manual then prefer_config(state, wanted, policy) end
@@ -138,6 +139,15 @@ function resume.later(state, path)
   local list = checkpoint.list(keeper.place_of(state))
   local own = place_in(list, path)
   return own and table.move(list, own + 1, #list, 1, {})
+end
+
+--- Whether a checkpoint is one of a run's own: it lies in its folder.
+---@param path string
+---@param out string the folder of the run
+---@return boolean
+function resume.is_own(path, out)
+  local place, home = host.real_path(path), host.real_path(out)
+  return place ~= nil and home ~= nil and (home == "/" or place:sub(1, #home + 1) == home .. "/")
 end
 
 -- A name in the folder of a run that nothing has: this one, or this one with a number.

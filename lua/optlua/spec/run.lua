@@ -177,17 +177,20 @@ local function complain_to(state)
 end
 
 -- Makes a folder that of this run: a lock, to be closed. A run that is there already is not written over.
-local function take_folder(state, goes_on)
+local function take_folder(state, from)
   local locked, lock = uninterrupted(pcall, lock_folder, state.out)
   if not locked then
     complain_to(state)(state.out .. "/lock", lock)
   elseif not lock then
     blame(("%s: another run is in this folder"):format(state.out))
   end
-  if folder.is_used(state.out) and not goes_on then
+  local is_used = folder.is_used(state.out)
+  if is_used and not from then
     blame(("%s holds a run already; --resume goes on with it, another --out begins a new one"):format(state.out))
+  elseif is_used and not resume.is_own(from, state.out) then
+    blame(("%s holds another run than that of %s; another --out takes what goes on"):format(state.out, from))
   end
-  folders.sweep(state.out)
+  folder.sweep(state.out)
   folders.sweep(keeper.place_of(state))
   return locked and lock or nil
 end
@@ -225,6 +228,8 @@ local function begin(state, config, opts)
     if state.is_passed then return end -- nothing is done, and all stays as it is
     if state.out then resume.drop_later(state, later) end
   end
+  local is_again = state.out and not opts.resume and folder.is_begun(state.out) -- by a run killed before it had anything
+  if is_again then log.drop_later(state.out, -1, complain_to(state)) end
   if state.out then folder.fill(state.out, state.spec, config, complain_to(state)) end
 end
 
@@ -240,13 +245,13 @@ function run.train(spec, cfg, config, opts)
   state.config_text = config:text()
   local is_new = make_folder(state, opts.out)
   state.log_file = log.new(nil)
-  local lock <close> = state.out and take_folder(state, opts.resume ~= nil) or nil -- luacheck: ignore (held until the end)
+  local lock <close> = state.out and take_folder(state, opts.resume) or nil -- luacheck: ignore (held until the end)
   local begun <close> = is_new and remover(state) or nil -- luacheck: ignore (while the lock is held)
   begin(state, config, opts)
   local log_file <close> = log.new(state.out, { tensorboard = cfg.tensorboard })
   log_file:take_over(state.log_file)
   state.log_file = log_file
-  if opts.resume then log_file:resume(state.step + 1) end
+  if opts.resume or not is_new then log_file:resume(state.step + 1) end
   if opts.prepare then opts.prepare(state) end
   local signalled <close> = signals.watch(not opts.quiet and state.out
     and "optlua: saving a checkpoint after this update; again to quit without it" or nil)
@@ -257,7 +262,9 @@ function run.train(spec, cfg, config, opts)
   log_file:close()
   state.log_failed = log_file.failed
   if state.saved and state.out then
-    state:say("the run is in %s; --resume %s goes on with it", state.out, state.out)
+    local lost = state.step - state.saved
+    state:say("the run is in %s; --resume %s goes on with it%s", state.out, state.out,
+      lost > 0 and (" from step %d: the last %d updates are in no checkpoint"):format(state.saved, lost) or "")
   elseif state.out then
     state:say("the run is in %s", state.out)
   end
