@@ -209,6 +209,26 @@ describe("an end of a run", function()
     assert.equal(0, process.run(place, "FAIL=tensor optlua told.lua --out tensor").code)
   end)
 
+  it("on a full disk says what is in no checkpoint; the oldest give way before that", function()
+    process.write(place .. "/full.lua", [[
+      local checkpoint = require("optlua").checkpoint
+      local save, room = checkpoint.save, tonumber(os.getenv "ROOM")
+      checkpoint.save = function(path, parts)
+        local place = path:match "^(.*)/"
+        if #checkpoint.list(place) >= room then error(place .. "/x: writing failed: No space left on device", 0) end
+        return save(path, parts)
+      end
+      return require "script"]])
+    local function steps(room, name)
+      local result = process.run(place, ("ROOM=%d optlua full.lua --checkpoint_every=1 --out %s"):format(room, name))
+      return process.run(place, "ls " .. name .. "/checkpoints").out:gsub("step%-0+", ""):gsub("\n", " "), result.out
+    end
+    assert.equal("7 8 ", (steps(2, "a")))
+    local left, said = steps(1, "b")
+    assert.equal("1 ", left)
+    assert.matches("goes on with it from step 1: the last 7 updates are in no checkpoint", said)
+  end)
+
   it("before the first checkpoint leaves the folder to the next", function()
     process.run(place, "KILL=1 optlua told.lua --out a")
     assert.matches("name", process.read(place .. "/a/config.lua") .. "name")

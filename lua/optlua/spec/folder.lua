@@ -32,7 +32,7 @@ function folder.is_begun(path) return files.exists(path .. "/config.lua") end
 ---@return boolean
 function folder.is_used(path)
   if not folder.is_begun(path) then return false end
-  local ok, entries = pcall(host.folder_list, path .. "/checkpoints")
+  local ok, entries = host.uninterrupted(pcall, host.folder_list, path .. "/checkpoints")
   return ok and #entries > 0 or files.exists(path .. "/last.safetensors") or files.exists(path .. "/best.safetensors")
 end
 
@@ -42,7 +42,7 @@ local WRITTEN = { ["config.lua"] = true, ["run.json"] = true, ["log.jsonl"] = tr
 --- Removes what a killed run has left of files that it was writing. What else has such a name is the user's.
 ---@param path string
 function folder.sweep(path)
-  local ok, entries = pcall(host.folder_list, path)
+  local ok, entries = host.uninterrupted(pcall, host.folder_list, path)
   for _, entry in ipairs(ok and entries or {}) do
     local name = entry.name:match "^(.*)%.%d+%-%d+%.tmp$"
     if name and (WRITTEN[name] or name:find "%.safetensors$") then os.remove(path .. "/" .. entry.name) end

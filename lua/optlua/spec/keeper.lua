@@ -64,21 +64,40 @@ local function value_of(state)
   return state.validated == state.step and state.results[state.monitor] or nil
 end
 
+-- Leaves the last few checkpoints, and the best; what was removed.
+local function prune(state, last)
+  local best = state.config.keep_best and state.monitor_mode or nil
+  local removed, problems = checkpoint.prune(keeper.place_of(state), { last = last, best = best })
+  if problems[1] then state.log_file:fail(keeper.place_of(state), problems[1]) end
+  return removed
+end
+
+-- Writes the checkpoint of now. On a full disk the oldest give way, but not the last.
+local function write(state, parts)
+  local path, last = keeper.path_of(state, state.step), state.config.keep_last
+  while true do
+    local saved, problem = keeper.try(state.out, checkpoint.save, path, parts)
+    if saved or not tostring(problem):find("No space left", 1, true) then return saved, problem end
+    repeat -- fewer may be there than are kept
+      last = last - 1
+      if last < 1 then return saved, problem end
+    until #prune(state, last) > 0
+  end
+end
+
 --- Writes a checkpoint, and the time that it took into the log. One that cannot be written is said, and the run goes on.
 ---@param state optlua.State
 function keeper.save(state)
   state.best_due = nil
   if not state.out or state.saved == state.step then return end
-  local parts, config, began = keeper.parts(state), state.config, optlua.clock()
+  local parts, began = keeper.parts(state), optlua.clock()
   parts.extra, parts.value = progress(state, state.config_text), value_of(state)
-  local path = keeper.path_of(state, state.step)
-  local saved, problem = keeper.try(state.out, checkpoint.save, path, parts)
+  local saved, problem = write(state, parts)
   state.saved_at = optlua.clock()
   if not saved then return state.log_file:fail(keeper.place_of(state), problem) end
   state.saved = state.step
   state.log_file:write { event = "checkpoint", step = state.step, epoch = state.updated_in or state.epoch, seconds = state.saved_at - began }
-  local _, problems = checkpoint.prune(keeper.place_of(state), { last = config.keep_last, best = config.keep_best and state.monitor_mode or nil })
-  if problems[1] then state.log_file:fail(keeper.place_of(state), problems[1]) end
+  prune(state, state.config.keep_last)
 end
 
 local FIRST = 1 -- minutes until the first checkpoint, at most
