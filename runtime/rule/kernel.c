@@ -14,7 +14,7 @@
 
 enum {
   TILE = OL_MACHINE_TILE,
-  PIECE = 64,  /* elements of a tile that a slow instruction works on at a time */
+  PIECE = 128, /* elements of a tile that a slow instruction works on at a time */
   AHEAD = 512, /* elements between those that are computed and those that are fetched */
   PARTS = 16,
   LINE = 64, /* bytes */
