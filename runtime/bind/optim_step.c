@@ -18,7 +18,8 @@
 static const char engine_key = 'e'; /* its address is a key of the registry */
 
 typedef struct engine {
-  ol_step *step; /* made when it is first needed */
+  const char *mark; /* &engine_key: scripts can call what they find with anything */
+  ol_step *step;    /* made when it is first needed */
   ol_tracer *tracer;
   bool active;
 } engine;
@@ -28,14 +29,15 @@ typedef struct engine {
 /* Arguments of trace. */
 enum { GROUP = 1, CACHE, UPDATE, H, VALUES, NUMBERS, NAMES, LABEL };
 
-/* The engine at index 1, where it is the one of this state: scripts can call what they find. */
-static engine *own_engine(lua_State *L) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
-  return lua_rawequal(L, 1, -1) ? lua_touserdata(L, 1) : NULL;
+/* The engine at index 1, or NULL. A state has several where the library is loaded anew. */
+static engine *to_engine(lua_State *L) {
+  engine *e = lua_touserdata(L, 1);
+  if (!e || lua_rawlen(L, 1) != sizeof *e) return NULL;
+  return e->mark == &engine_key ? e : NULL;
 }
 
 static int free_engine(lua_State *L) {
-  engine *e = own_engine(L);
+  engine *e = to_engine(L);
   if (!e || e->active) return 0;
   ol_step_free(e->step);
   e->step = NULL;
@@ -64,7 +66,7 @@ static void end_transaction(engine *e) {
 
 /* __close of the engine. */
 static int close_engine(lua_State *L) {
-  engine *e = own_engine(L);
+  engine *e = to_engine(L);
   if (e && e->active) end_transaction(e);
   return 0;
 }
@@ -294,7 +296,7 @@ static int nature(lua_State *L) {
 
 static void make_engine(lua_State *L) {
   engine *e = lua_newuserdatauv(L, sizeof *e, 0);
-  *e = (engine){ .tracer = ol_tracer_of(L) };
+  *e = (engine){ .mark = &engine_key, .tracer = ol_tracer_of(L) };
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_engine);
   lua_setfield(L, -2, "__gc");

@@ -33,11 +33,13 @@ void ol_tracer_set_numbers(lua_State *L, int index) {
   lua_pop(L, 1);
 }
 
+/* __gc: scripts can call it with anything. A state has several where the library is loaded anew. */
 static int free_tracer(lua_State *L) {
-  ol_tracer *tracer = ol_tracer_of(L);
-  if (tracer != lua_touserdata(L, 1) || tracer->running) return 0; /* a script called it */
+  ol_tracer *tracer = lua_touserdata(L, 1);
+  if (!tracer || lua_rawlen(L, 1) != sizeof *tracer || tracer->mark != &tracer_key) return 0;
+  if (tracer->running) return 0;
   ol_graph_free(tracer->graph);
-  *tracer = (ol_tracer){ 0 };
+  *tracer = (ol_tracer){ .mark = &tracer_key };
   return 0;
 }
 
@@ -339,7 +341,7 @@ static void make_metatable(lua_State *L, const char *name, const void *key) {
 }
 
 static void make_tracer(lua_State *L) {
-  *(ol_tracer *)lua_newuserdatauv(L, sizeof(ol_tracer), 1) = (ol_tracer){ 0 };
+  *(ol_tracer *)lua_newuserdatauv(L, sizeof(ol_tracer), 1) = (ol_tracer){ .mark = &tracer_key };
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_tracer);
   lua_setfield(L, -2, "__gc");

@@ -9,6 +9,7 @@
 /* The rule that is being run; one for each Lua state. Its first user value is a table from the
  * names of the group's numbers to their slots (group_add), or nil. */
 typedef struct ol_tracer {
+  const void *mark;   /* what a tracer bears */
   ol_graph *graph;    /* made when it is first needed */
   bool running;       /* a rule is being run: symbols may be used */
   bool by_shape;      /* it looked at the shape of a symbol */
