@@ -2,6 +2,7 @@
 #include "rule/batch.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -32,8 +33,17 @@ void ol_workspace_clear(ol_workspace *space) {
   ol_free(space->buffers.data);
 }
 
-/* A batch that moves more bytes finds its arrays in memory and not in a cache. */
-#define FAR 128e6
+/* Whether a batch that moves so many bytes finds its arrays in memory and not in a cache. */
+static bool is_far(double bytes) {
+  const double small = 32e6, large = 512e6; /* caches are between */
+  static double cache;                      /* the largest one; 0: not asked yet */
+  if (bytes < small) return false;
+  if (cache == 0) {
+    long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    cache = size > 0 ? (double)size : small;
+  }
+  return bytes > cache || bytes > large;
+}
 
 /* How a pass is cut. */
 
@@ -244,7 +254,7 @@ void ol_batch_run(const ol_batch *batch, ol_workspace *space) {
   }
   lay_out_all(batch, space);
   for (int level = 0; level < levels; level++) {
-    job j = { batch, space, bytes > FAR };
+    job j = { batch, space, is_far(bytes) };
     collect(batch, space, level);
     if (ol_threads() <= batch->threads)
       ol_parallel_for(space->chunk_count, 1, run_chunks, &j);
