@@ -6,30 +6,7 @@ local optim = optlua.optim
 
 local fails = require("fails").containing
 
--- What an option does nothing without, or what the package has only with it.
-local needs = {
-  alpha_warmup = "beta3_warmup", beta3_warmup = "alpha_warmup", clamp_value = "bias_correction", dampening = "momentum",
-  decoupled_weight_decay = "weight_decay", fixed_decay = "weight_decay", nesterov = "momentum", no_prox = "weight_decay",
-  weight_decouple = "weight_decay",
-}
-
 local golden = goldens.read("optim_field.txt", 3)
-
-describe("golden numbers of " .. golden.version, function()
-  for _, case in ipairs(golden.cases) do
-    for dtype, tolerance in pairs(goldens.TOLERANCE) do
-      it(("%s %s, %s"):format(case.class, case.text, dtype), function()
-        goldens.check(golden, case, optim[case.class], dtype, tolerance)
-      end)
-    end
-  end
-
-  it("have each option by itself", function()
-    for _, case in ipairs(golden.cases) do
-      assert.same({}, goldens.missing(golden, optim[case.class], needs), case.class)
-    end
-  end)
-end)
 
 -- The parameters of a class after all the gradients.
 local function reached(class, options)

@@ -1,14 +1,18 @@
 -- The rules against recorded numbers: PyTorch's optimizers on the same gradients (golden/optim.txt, optim_muon.txt for
--- matrices, sparse.txt for gradients of which rows are missing).
+-- matrices, sparse.txt for gradients of which rows are missing), and those beyond PyTorch's (optim_field.txt).
 local goldens = require "goldens"
 local optim = require("optlua").optim
 
 local function copy(list) return table.move(list, 1, #list, 1, {}) end
 
 -- What an option does nothing without.
-local needs = { dampening = "momentum", nesterov = "momentum", decoupled_weight_decay = "weight_decay" }
+local needs = {
+  alpha_warmup = "beta3_warmup", beta3_warmup = "alpha_warmup", clamp_value = "bias_correction", dampening = "momentum",
+  decoupled_weight_decay = "weight_decay", fixed_decay = "weight_decay", nesterov = "momentum", no_prox = "weight_decay",
+  weight_decouple = "weight_decay",
+}
 
-for _, file in ipairs { "optim.txt", "optim_muon.txt", "sparse.txt" } do
+for _, file in ipairs { "optim.txt", "optim_muon.txt", "sparse.txt", "optim_field.txt" } do
   local golden = goldens.read(file, 3)
 
   describe(("golden numbers of %s, %s"):format(golden.version, file), function()

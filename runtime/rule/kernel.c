@@ -16,9 +16,9 @@ enum {
   TILE = OL_MACHINE_TILE,
   PIECE = 128, /* elements of a tile that a slow instruction works on at a time */
   AHEAD = 512, /* elements between those that are computed and those that are fetched */
-  PARTS = 16,
-  LINE = 64, /* bytes */
-  BAND = 16, /* rows of a turned array that are read together: a cache line of floats */
+  PARTS = 16,  /* of a tile, which are fetched one after the other */
+  LINE = 64,   /* bytes */
+  BAND = 16,   /* rows of a turned array that are read together: a cache line of floats */
 };
 
 /* An array that is not used in place. */
