@@ -40,7 +40,6 @@ typedef struct ol_pass_slot {
 
 typedef struct ol_instruction {
   uint8_t code;
-  bool slow;                         /* takes longer than its operands take to come */
   uint16_t out;                      /* a slot */
   uint16_t in[OL_FORM_ARRAYS];       /* slots; unused ones repeat the first */
   ol_factor factor[OL_FORM_NUMBERS]; /* a … g */

@@ -14,9 +14,8 @@
 
 enum {
   TILE = OL_MACHINE_TILE,
-  PIECE = 128, /* elements of a tile that a slow instruction works on at a time */
+  BLOCK = 64,  /* elements of a loop whose length the compiler knows */
   AHEAD = 512, /* elements between those that are computed and those that are fetched */
-  PARTS = 16,  /* of a tile, which are fetched one after the other */
   LINE = 64,   /* bytes */
   BAND = 16,   /* rows of a turned array that are read together: a cache line of floats */
 };
@@ -28,19 +27,18 @@ typedef struct ol_source {
   int64_t count; /* elements of an array of codes */
 } ol_source;
 
-/* A loop over a tile. Operands are identical or disjoint. Full tiles have a length that the
- * compiler knows, and 16 vectors a turn: each load instruction then advances by 512 or 1024 bytes,
- * a stride that processors foresee and fetch ahead. Rolled loops take up to 1.3 times as long from
- * memory. */
+/* A loop over elements, block after block. Operands are identical or disjoint. */
 #if defined(__clang__)
-#define WIDE_TURNS
+#define WHOLE
 #else
-#define WIDE_TURNS _Pragma("GCC unroll 16")
+#define WHOLE _Pragma("GCC unroll 16")
 #endif
 #define EACH(n, statement)                                                                         \
   do {                                                                                             \
-    if ((n) == TILE) {                                                                             \
-      OL_APART WIDE_TURNS for (int k = 0; k < TILE; k++) statement;                                \
+    if ((n) % BLOCK == 0) {                                                                        \
+      for (int first_ = 0; first_ < (n); first_ += BLOCK) {                                        \
+        OL_APART WHOLE for (int k = first_; k < first_ + BLOCK; k++) statement;                    \
+      }                                                                                            \
     } else {                                                                                       \
       OL_APART for (int k = 0; k < (n); k++) statement;                                            \
     }                                                                                              \
@@ -49,9 +47,6 @@ typedef struct ol_source {
 /* Asks for the cache line of a byte, which may lie behind the end of the array. */
 #define FETCH(array, byte)                                                                         \
   __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(byte)))
-
-/* A function of its own, so that the dispatch between them is a jump and saves no registers. */
-#define OUTLINE        __attribute__((noinline))
 
 #define JOIN_(a, b, c) a##_##b##_##c
 #define JOIN(a, b, c)  JOIN_(a, b, c)
@@ -184,9 +179,7 @@ ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t wid
   take(&end, width * TILE * (size_t)pass->tiles);
   ol_scratch layout = {
     .lanes = take(&end, sizeof(double[OL_LANES]) * (size_t)pass->accumulators),
-    .numbers = take(&end, width * OL_FORM_NUMBERS * (size_t)pass->instructions),
-    .base = take(&end, sizeof(void *) * slots),
-    .at = take(&end, sizeof(void *) * slots),
+    .ops = take(&end, sizeof(op_f64_plain) * (size_t)(pass->instructions + 1)),
     .streams = take(&end, sizeof(ol_stream) * (slots + (size_t)pass->accesses)),
     .band = take(&end, bands),
     .band_row = take(&end, sizeof(int64_t) * (size_t)pass->accesses),

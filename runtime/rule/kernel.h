@@ -27,7 +27,7 @@ typedef struct ol_work {
 
 /* Where a pass keeps what in its scratch memory: offsets in bytes; tiles are at 0. */
 typedef struct ol_scratch {
-  size_t lanes, numbers, base, at, streams, band, band_row, size;
+  size_t lanes, ops, streams, band, band_row, size;
 } ol_scratch;
 
 /* An array that a pass goes through element by element. */

@@ -4,6 +4,8 @@
  *   ISA        the name of the instruction set     TARGET   the attribute that allows its use
  *   VECTOR     bytes of its vectors */
 
+#include "rule/kernel_state.h"
+
 #include "rule/kernel_ops.h"
 
 #include "rule/kernel_narrow.h"
@@ -11,8 +13,6 @@
 #include "rule/kernel_move.h"
 
 #include "rule/kernel_reduce.h"
-
-#include "rule/kernel_state.h"
 
 #include "rule/kernel_pass.h"
 

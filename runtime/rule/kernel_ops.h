@@ -32,6 +32,13 @@ TARGET static inline T NAME(lerp)(T l, T r, T w) {
   return NAME(size_of)(w) < (T)0.5 ? near_l : near_r;
 }
 
+/* The result and the operands of an instruction. */
+#define OPERANDS(s, op)                                                                            \
+  T *out = NAME(at)(s, (op)->place[0]);                                                            \
+  const T *x = NAME(at)(s, (op)->place[1]), *y = NAME(at)(s, (op)->place[2]),                      \
+          *z = NAME(at)(s, (op)->place[3]);                                                        \
+  (void)y, (void)z
+
 /* The forms. */
 
 #define FORM(name, expression)                                                                     \
@@ -42,10 +49,10 @@ TARGET static inline T NAME(lerp)(T l, T r, T w) {
     (void)x, (void)y, (void)z;                                                                     \
     return expression;                                                                             \
   }                                                                                                \
-  TARGET OUTLINE static void NAME(form_##name)(int n, T *out, const T *x, const T *y, const T *z,  \
-                                               const T *numbers) {                                 \
+  TARGET static void NAME(form_##name)(NAME(state) * s, const NAME(op) * op, int n) {              \
+    OPERANDS(s, op);                                                                               \
     T number[OL_FORM_NUMBERS];                                                                     \
-    memcpy(number, numbers, sizeof number);                                                        \
+    memcpy(number, op->number, sizeof number);                                                     \
     EACH(n, out[k] = NAME(value_##name)(number, x[k], y[k], z[k]));                                \
   }
 OL_FORMS(FORM)
@@ -76,9 +83,8 @@ OL_FORMS(FORM)
   X(WHERE, x[k] != 0 ? y[k] : z[k])
 
 #define PLAIN(name, expression)                                                                    \
-  TARGET OUTLINE static void NAME(plain_##name)(int n, T *out, const T *x, const T *y,             \
-                                                const T *z) {                                      \
-    (void)y, (void)z;                                                                              \
+  TARGET static void NAME(plain_##name)(NAME(state) * s, const NAME(op) * op, int n) {             \
+    OPERANDS(s, op);                                                                               \
     EACH(n, out[k] = (expression));                                                                \
   }
 PLAIN_OPS(PLAIN)
@@ -91,26 +97,25 @@ PLAIN(INVERSE, (T)1 / x[k])
 #define FUNCTIONS(X) X(EXP, vexp) X(LOG, vlog) X(TANH, vtanh)
 
 #define FUNCTION(name, function)                                                                   \
-  TARGET OUTLINE static void NAME(plain_##name)(int n, T *out, const T *x, const T *y,             \
-                                                const T *z) {                                      \
-    (void)y, (void)z;                                                                              \
+  TARGET static void NAME(plain_##name)(NAME(state) * s, const NAME(op) * op, int n) {             \
+    OPERANDS(s, op);                                                                               \
     JOIN(ol, function, WIDTH)(n, x, out);                                                          \
   }
 FUNCTIONS(FUNCTION)
 #undef FUNCTION
 
+TARGET static void NAME(plain_POW)(NAME(state) * s, const NAME(op) * op, int n) {
+  OPERANDS(s, op);
+  JOIN(ol, vpow, WIDTH)(n, x, y, out);
+}
+
 /* A power. Numbers as exponents have exact short cuts. */
-TARGET OUTLINE static void NAME(power)(int n, T *out, const T *x, const T *y, bool number) {
-  if (number && *y == (T)2)
-    NAME(plain_SQUARE)(n, out, x, x, x);
-  else if (number && *y == (T)3)
-    NAME(plain_CUBE)(n, out, x, x, x);
-  else if (number && *y == (T)0.5)
-    NAME(plain_SQRT)(n, out, x, x, x);
-  else if (number && *y == (T)-0.5)
-    NAME(plain_RSQRT)(n, out, x, x, x);
-  else if (number && *y == (T)-1)
-    NAME(plain_INVERSE)(n, out, x, x, x);
-  else
-    JOIN(ol, vpow, WIDTH)(n, x, y, out);
+TARGET static NAME(action) * NAME(power)(const T *number) {
+  if (!number) return NAME(plain_POW);
+  if (*number == (T)2) return NAME(plain_SQUARE);
+  if (*number == (T)3) return NAME(plain_CUBE);
+  if (*number == (T)0.5) return NAME(plain_SQRT);
+  if (*number == (T)-0.5) return NAME(plain_RSQRT);
+  if (*number == (T)-1) return NAME(plain_INVERSE);
+  return NAME(plain_POW);
 }

@@ -22,109 +22,139 @@ TARGET static void NAME(load_turned)(NAME(state) * s, int index, int n, T *out,
   }
 }
 
-TARGET OUTLINE static void NAME(load_access)(NAME(state) * s, const ol_instruction *op, int n,
-                                             int64_t position) {
+/* Moves, and what enters a reduction. */
+
+TARGET static void NAME(load_access)(NAME(state) * s, const NAME(op) * op, int n) {
   const ol_work *work = s->work;
-  const ol_access *access = &work->pass->access[op->in[0]];
+  const int index = op->instruction->in[0];
+  const ol_access *access = &work->pass->access[index];
   const ol_shape *shape = &work->code->shape[work->pass->shape];
   const ol_source from = { work->arrays[access->array], access, work->count };
-  T *out = s->at[op->out];
+  T *out = NAME(at)(s, op->place[0]);
   switch (access->layout) {
-  case OL_ACCESS_GATHERED: NAME(gather)(n, out, &from, shape, position); break;
-  case OL_ACCESS_TURNED: NAME(load_turned)(s, op->in[0], n, out, &from, position); break;
-  default: NAME(read)(n, out, &from, position);
+  case OL_ACCESS_GATHERED: NAME(gather)(n, out, &from, shape, s->position); break;
+  case OL_ACCESS_TURNED: NAME(load_turned)(s, index, n, out, &from, s->position); break;
+  default: NAME(read)(n, out, &from, s->position);
   }
   if (access->array == 1 && work->gradient_factor) NAME(scale)(n, out, out, s->gradient_factor);
 }
 
-TARGET OUTLINE static void NAME(store_access)(NAME(state) * s, const ol_instruction *op, int n,
-                                              int64_t position) {
+TARGET static void NAME(store_access)(NAME(state) * s, const NAME(op) * op, int n) {
   const ol_work *work = s->work;
-  const ol_access *access = &work->pass->access[op->out];
+  const ol_access *access = &work->pass->access[op->instruction->out];
   const int packing = access->packing;
-  const T *x = s->at[op->in[0]];
+  const T *x = NAME(at)(s, op->place[1]);
   char *array = work->arrays[access->array];
-  void *to = array + position * (int64_t)ol_dtype_size((ol_dtype)access->dtype);
+  void *to = array + s->position * (int64_t)ol_dtype_size((ol_dtype)access->dtype);
   const uint64_t salt = work->salt ? work->salt[access->array] : 0;
   if (packing & OL_PACK_CODES)
-    NAME(store_codes)(n, array, x, packing, work, salt, position);
+    NAME(store_codes)(n, array, x, packing, work, salt, s->position);
   else if (packing & OL_PACK_RANDOM)
-    NAME(store_parts)(n, to, x, work, salt, position, &s->noise);
+    NAME(store_parts)(n, to, x, work, salt, s->position, &s->noise);
   else
     NAME(store)(n, to, x, (ol_dtype)access->dtype);
 }
 
-TARGET static void NAME(execute)(NAME(state) * s, int index, int n, int64_t position) {
+TARGET static void NAME(copy)(NAME(state) * s, const NAME(op) * op, int n) {
+  OPERANDS(s, op);
+  memcpy(out, x, (size_t)n * sizeof(T));
+}
+
+TARGET static void NAME(scale_gradient)(NAME(state) * s, const NAME(op) * op, int n) {
+  OPERANDS(s, op);
+  NAME(scale)(n, out, x, s->gradient_factor);
+}
+
+TARGET static void NAME(reduce)(NAME(state) * s, const NAME(op) * op, int n) {
+  NAME(accumulate)
+  ((ol_rule_op)op->instruction->in[1], 0, n, NAME(at)(s, op->place[1]),
+   s->lanes[op->instruction->out]);
+}
+
+/* The beginning. */
+
+TARGET static NAME(action) * NAME(action_of)(const NAME(state) * s, const ol_instruction *op) {
   const ol_pass *pass = s->work->pass;
-  const ol_instruction *op = &pass->instruction[index];
-  T **at = s->at;
   switch (op->code) {
 #define CASE(name, expression)                                                                     \
-  case OL_FORM_##name:                                                                             \
-    NAME(form_##name)                                                                              \
-    (n, at[op->out], at[op->in[0]], at[op->in[1]], at[op->in[2]], s->numbers[index]);              \
-    break;
+  case OL_FORM_##name: return NAME(form_##name);
     OL_FORMS(CASE)
 #undef CASE
 #define CASE(name, expression)                                                                     \
-  case OL_CODE_OP + OL_RULE_##name:                                                                \
-    NAME(plain_##name)(n, at[op->out], at[op->in[0]], at[op->in[1]], at[op->in[2]]);               \
-    break;
+  case OL_CODE_OP + OL_RULE_##name: return NAME(plain_##name);
     PLAIN_OPS(CASE)
     FUNCTIONS(CASE)
 #undef CASE
-  case OL_CODE_OP + OL_RULE_POW:
-    NAME(power)(n, at[op->out], at[op->in[0]], at[op->in[1]],
-                pass->slot[op->in[1]].kind == OL_SLOT_CONSTANT);
-    break;
-  case OL_CODE_LOAD: NAME(load_access)(s, op, n, position); break;
-  case OL_CODE_STORE: NAME(store_access)(s, op, n, position); break;
-  case OL_CODE_REDUCE:
-    NAME(accumulate)((ol_rule_op)op->in[1], 0, n, at[op->in[0]], s->lanes[op->out]);
-    break;
-  default: memcpy(at[op->out], at[op->in[0]], (size_t)n * sizeof(T)); /* COPY */
+  case OL_CODE_OP + OL_RULE_POW: {
+    const ol_pass_slot *exponent = &pass->slot[op->in[1]];
+    return NAME(power)(exponent->kind == OL_SLOT_CONSTANT ? s->tile[exponent->index] : NULL);
+  }
+  case OL_CODE_LOAD: return NAME(load_access);
+  case OL_CODE_STORE: return NAME(store_access);
+  case OL_CODE_REDUCE: return NAME(reduce);
+  default: return NAME(copy);
   }
 }
 
-/* Executes the instructions on a full tile, and asks meanwhile for what is AHEAD. */
-TARGET static void NAME(execute_ahead)(NAME(state) * s, int64_t position) {
-  const ol_pass *pass = s->work->pass;
-  s->fetched = 0;
-  for (int i = 0; i < pass->instructions; i++) {
-    const bool slow = pass->instruction[i].slow;
-    const int piece = slow ? PIECE : TILE;
-    for (int done = 0; done < TILE; done += piece) {
-      NAME(fetch)(s, position + AHEAD);
-      NAME(execute)(s, i, piece, position + done);
-      if (slow)
-        for (int k = 0; k < pass->slots; k++) s->at[k] += PIECE;
-    }
-    if (slow)
-      for (int k = 0; k < pass->slots; k++) s->at[k] -= TILE;
+TARGET static void NAME(begin_op)(NAME(state) * s, const ol_instruction *from) {
+  NAME(op) *op = &s->op[s->ops++];
+  *op = (NAME(op)){ .act = NAME(action_of)(s, from), .instruction = from };
+  const bool ends = from->code == OL_CODE_STORE || from->code == OL_CODE_REDUCE;
+  const int operands = from->code == OL_CODE_LOAD ? 0 : ends ? 1 : OL_FORM_ARRAYS;
+  if (!ends) op->place[0] = NAME(place_of)(s, from->out);
+  for (int i = 0; i < operands; i++) op->place[1 + i] = NAME(place_of)(s, from->in[i]);
+  for (int i = 0; i < OL_FORM_NUMBERS; i++) op->number[i] = NAME(number)(s->work, from->factor[i]);
+}
+
+/* A gradient that is multiplied as it is read goes through a tile of its own. */
+TARGET static void NAME(begin_gradient)(NAME(state) * s) {
+  const ol_work *work = s->work;
+  for (int i = 0; i < work->pass->slots; i++) {
+    if (!NAME(is_scaled)(work, &work->pass->slot[i])) continue;
+    NAME(place) array = { work->arrays[1], UINTPTR_MAX };
+    s->op[s->ops++] = (NAME(op)){ .act = NAME(scale_gradient),
+                                  .place = { NAME(place_of)(s, i), array, array, array } };
   }
+}
+
+TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
+  const ol_pass *pass = work->pass;
+  ol_scratch layout = ol_kernel_layout(work->code, pass, sizeof(T));
+  char *scratch = work->scratch;
+  *s = (NAME(state)){ .work = work,
+                      .op = (void *)(scratch + layout.ops),
+                      .tile = (void *)scratch,
+                      .lanes = (void *)(scratch + layout.lanes),
+                      .stream = (void *)(scratch + layout.streams),
+                      .band = (void *)(scratch + layout.band),
+                      .band_row = (void *)(scratch + layout.band_row),
+                      .gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1 };
+  NAME(fill_constants)(s);
+  NAME(begin_gradient)(s);
+  for (int i = 0; i < pass->instructions; i++) NAME(begin_op)(s, &pass->instruction[i]);
+  for (int i = 0; i < pass->accumulators; i++)
+    for (int k = 0; k < OL_LANES; k++)
+      s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
+  for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
+  if (work->far && pass->dim < 0 && !NAME(has_codes)(pass)) NAME(begin_streams)(s);
 }
 
 /* Executes the instructions on n elements from position on. */
-TARGET static void NAME(tile)(NAME(state) * s, int n, int64_t position) {
-  const ol_pass *pass = s->work->pass;
-  for (int i = 0; i < pass->slots; i++) {
-    if (pass->slot[i].kind != OL_SLOT_ARRAY) continue;
-    s->at[i] = (T *)s->base[i] + position;
-    if (pass->slot[i].index != 1 || !s->gradient) continue;
-    NAME(scale)(n, s->gradient, s->at[i], s->gradient_factor);
-    s->at[i] = s->gradient;
+TARGET static void NAME(execute)(NAME(state) * s, int n, int64_t position) {
+  s->position = position;
+  s->offset = (uintptr_t)position * sizeof(T);
+  for (const NAME(op) *op = s->op, *end = op + s->ops; op < end; op++) {
+    NAME(fetch)(s, op, n);
+    op->act(s, op, n);
   }
-  if (s->streams > 0 && n == TILE) {
-    NAME(execute_ahead)(s, position);
-    return;
-  }
-  for (int i = 0; i < pass->instructions; i++) NAME(execute)(s, i, n, position);
 }
 
+/* From memory, half a tile at a time: so what is fetched ahead is asked for more evenly. */
 TARGET static void NAME(elements)(NAME(state) * s) {
   const ol_work *work = s->work;
-  for (int64_t at = work->begin; at < work->end; at += TILE)
-    NAME(tile)(s, work->end - at < TILE ? (int)(work->end - at) : TILE, at);
+  const int64_t step = s->streams > 0 ? TILE / 2 : TILE;
+  for (int64_t at = work->begin; at < work->end; at += step)
+    NAME(execute)(s, work->end - at < step ? (int)(work->end - at) : (int)step, at);
   for (int i = 0; i < work->pass->accumulators; i++)
     work->partial[i] = ol_reduce_fold((ol_rule_op)work->pass->accumulator[i].op, s->lanes[i]);
 }
@@ -134,6 +164,11 @@ TARGET static void NAME(elements)(NAME(state) * s) {
 TARGET static void NAME(put)(const ol_work *work, int64_t at, double total, int64_t size) {
   T *target = work->arrays[work->pass->target];
   target[at] = (T)ol_reduce_finish((ol_rule_op)work->pass->op, total, size);
+}
+
+/* What is reduced, of the elements at hand. */
+TARGET static const T *NAME(result)(const NAME(state) * s) {
+  return NAME(at)(s, NAME(place_of)(s, s->work->pass->result));
 }
 
 /* Tiles along a stretch of elements, computed when somebody looks at them. */
@@ -148,11 +183,11 @@ TARGET static const T *NAME(look)(NAME(reel) * reel, int64_t position, int64_t *
   if (position >= reel->end) {
     int64_t left = reel->last - position;
     int n = left < TILE ? (int)left : TILE;
-    NAME(tile)(reel->s, n, position);
+    NAME(execute)(reel->s, n, position);
     reel->begin = position, reel->end = position + n;
   }
   if (*length > reel->end - position) *length = reel->end - position;
-  return reel->s->at[reel->s->work->pass->result] + (position - reel->begin);
+  return NAME(result)(reel->s) + (position - reel->begin);
 }
 
 TARGET static double NAME(chunk)(NAME(reel) * reel, ol_rule_op op, int64_t begin, int64_t end) {
@@ -211,8 +246,8 @@ TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
     int n = units.inner - first < TILE ? (int)(units.inner - first) : TILE;
     for (int k = 0; k < n; k++) total[k] = ol_reduce_identity(op);
     for (int64_t row = 0; row < units.size; row++) {
-      NAME(tile)(s, n, (outer * units.size + row) * units.inner + first);
-      NAME(join)(op, n, s->at[work->pass->result], total);
+      NAME(execute)(s, n, (outer * units.size + row) * units.inner + first);
+      NAME(join)(op, n, NAME(result)(s), total);
     }
     for (int k = 0; k < n; k++)
       NAME(put)(work, outer * units.inner + first + k, total[k], units.size);

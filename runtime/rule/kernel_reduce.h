@@ -46,8 +46,8 @@ TARGET static void NAME(take_rows)(ol_rule_op op, int rows, const T *x, double *
 #undef SELECT
 
 /* n elements, of which the first has this index in its chunk. */
-TARGET OUTLINE static void NAME(accumulate)(ol_rule_op op, int64_t index, int n, const T *x,
-                                            double *lanes) {
+TARGET static void NAME(accumulate)(ol_rule_op op, int64_t index, int n, const T *x,
+                                    double *lanes) {
   int i = 0, first = (int)(index % OL_LANES);
   for (; first > 0 && i < n; i++, first = (first + 1) % OL_LANES)
     lanes[first] = ol_reduce_take(op, lanes[first], x[i]);

@@ -269,29 +269,10 @@ static int output_slot(schedule *s, const ol_draft *draft, int first) {
   return slot;
 }
 
-/* Whether an instruction takes several times as long as its operands take to come. */
-static bool is_slow(uint8_t code) {
-  switch (code) {
-  case OL_CODE_OP + OL_RULE_DIV:
-  case OL_CODE_OP + OL_RULE_SQRT:
-  case OL_CODE_OP + OL_RULE_RSQRT:
-  case OL_CODE_OP + OL_RULE_EXP:
-  case OL_CODE_OP + OL_RULE_LOG:
-  case OL_CODE_OP + OL_RULE_TANH:
-  case OL_CODE_OP + OL_RULE_POW: return true;
-  default: break;
-  }
-  if (code >= OL_FORM_COUNT) return false;
-  const uint8_t *form = ol_form_table[code];
-  size_t length = (size_t)(ol_form_skip(form) - form);
-  return memchr(form, OL_EXPR_DIV, length) || memchr(form, OL_EXPR_SQRT, length);
-}
-
 static void encode(schedule *s, int position, int first) {
   const ol_draft *draft = &s->draft[s->order[position]];
   ol_instruction *to = &s->instruction[position];
   to->code = draft->code;
-  to->slow = is_slow(draft->code);
   memcpy(to->factor, draft->factor, sizeof to->factor);
   for (int k = 0; k < OL_FORM_ARRAYS; k++) {
     if (draft->in[k] >= 0)
