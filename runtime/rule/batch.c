@@ -45,6 +45,30 @@ static bool is_far(double bytes) {
   return bytes > cache || bytes > large;
 }
 
+/* Pieces of a batch of so many elements: some for each thread, so that all end together; one where
+ * waking threads takes longer than the work. */
+static int64_t grain_of(double elements, int threads) {
+  const double least = 4096, pieces = 4.0 * threads;
+  if (threads == 1 || elements <= OL_MACHINE_CHUNK) return OL_MACHINE_CHUNK;
+  double grain = elements / pieces < least ? least : elements / pieces;
+  if (grain > OL_MACHINE_CHUNK - OL_MACHINE_TILE) return OL_MACHINE_CHUNK;
+  return ((int64_t)grain / OL_MACHINE_TILE + 1) * OL_MACHINE_TILE;
+}
+
+ol_batch ol_batch_part(const ol_batch *batch, int64_t begin, int64_t end) {
+  double bytes = 0, elements = 0;
+  ol_batch part = *batch;
+  for (int64_t i = begin; i < end; i++) {
+    const ol_run *run = &batch->runs[batch->order[i]];
+    bytes += run->program->bytes * (double)run->count;
+    elements += (double)run->count;
+  }
+  part.begin = begin, part.end = end;
+  part.far = is_far(bytes);
+  part.grain = grain_of(elements, batch->threads);
+  return part;
+}
+
 /* How a pass is cut. */
 
 typedef struct cut {
@@ -52,12 +76,13 @@ typedef struct cut {
   int64_t weight;       /* elements in a unit */
 } cut;
 
-static cut cut_of(const ol_run *run, const ol_pass *pass) {
+static cut cut_of(const ol_batch *batch, const ol_run *run, const ol_pass *pass) {
   const ol_shape *shape = &run->program->code->shape[pass->shape];
   int64_t elements = pass->shape == OL_RULE_OWN ? run->count : ol_shape_numel(shape);
-  if (pass->dim < 0) return (cut){ elements, OL_MACHINE_CHUNK, 1 };
+  if (pass->dim < 0)
+    return (cut){ elements, pass->accumulators ? OL_MACHINE_CHUNK : batch->grain, 1 };
   ol_units units = ol_kernel_units(shape, pass->dim);
-  int64_t grain = units.elements > 0 ? OL_MACHINE_CHUNK / units.elements : OL_MACHINE_CHUNK;
+  int64_t grain = units.elements > 0 ? batch->grain / units.elements : batch->grain;
   return (cut){ units.count, grain > 0 ? grain : 1, units.elements };
 }
 
@@ -76,10 +101,10 @@ static size_t buffer_size(const ol_program *program, int buffer) {
   return (size + OL_ALIGNMENT - 1) / OL_ALIGNMENT * OL_ALIGNMENT;
 }
 
-static void add_needs(const ol_run *run, needs *n) {
+static void add_needs(const ol_batch *batch, const ol_run *run, needs *n) {
   const ol_code *code = run->program->code;
   for (int i = 0; i < code->passes; i++) {
-    size_t items = (size_t)pieces(cut_of(run, &code->pass[i]));
+    size_t items = (size_t)pieces(cut_of(batch, run, &code->pass[i]));
     n->items += items;
     n->partials += items * (size_t)code->pass[i].accumulators;
   }
@@ -89,7 +114,8 @@ static void add_needs(const ol_run *run, needs *n) {
 
 ol_status ol_workspace_reserve(ol_error *error, ol_workspace *space, const ol_batch *batch) {
   needs n = { 0 };
-  for (int64_t i = batch->begin; i < batch->end; i++) add_needs(&batch->runs[batch->order[i]], &n);
+  for (int64_t i = batch->begin; i < batch->end; i++)
+    add_needs(batch, &batch->runs[batch->order[i]], &n);
   OL_TRY(ol_block_reserve(error, &space->items, sizeof(item) * n.items));
   OL_TRY(ol_block_reserve(error, &space->chunks, sizeof(int64_t) * (n.items + 1)));
   OL_TRY(ol_block_reserve(error, &space->partials, sizeof(double) * n.partials));
@@ -128,11 +154,11 @@ static void add_pass(const ol_batch *batch, ol_workspace *space, int64_t run, in
   item *items = space->items.data;
   int64_t *chunks = space->chunks.data;
   const ol_pass *p = &batch->runs[run].program->code->pass[pass];
-  cut c = cut_of(&batch->runs[run], p);
+  cut c = cut_of(batch, &batch->runs[run], p);
   for (int64_t begin = 0; begin < c.units; begin += c.grain) {
     int64_t end = begin + c.grain < c.units ? begin + c.grain : c.units;
     int64_t weight = (end - begin) * c.weight;
-    if (space->chunk_count == 0 || *filled + weight > OL_MACHINE_CHUNK) {
+    if (space->chunk_count == 0 || *filled + weight > batch->grain) {
       chunks[space->chunk_count++] = space->item_count;
       *filled = 0;
     }
@@ -157,7 +183,6 @@ static void collect(const ol_batch *batch, ol_workspace *space, int level) {
 typedef struct job {
   const ol_batch *batch;
   const ol_workspace *space;
-  bool far;
 } job;
 
 static void run_chunks(int64_t begin, int64_t end, void *context) {
@@ -172,7 +197,7 @@ static void run_chunks(int64_t begin, int64_t end, void *context) {
                      .numbers = batch->numbers[items[i].run],
                      .arrays = batch->arrays[items[i].run],
                      .gradient_factor = run->gradient_factor,
-                     .far = ((job *)context)->far,
+                     .far = batch->far,
                      .count = run->count,
                      .noise = run->noise,
                      .noise_parts = run->noise_parts,
@@ -192,7 +217,7 @@ static int64_t join_pieces(const ol_batch *batch, const ol_workspace *space, int
                            const ol_pass *pass, int64_t at) {
   const item *items = space->items.data;
   const double *partials = space->partials.data;
-  cut c = cut_of(&batch->runs[run], pass);
+  cut c = cut_of(batch, &batch->runs[run], pass);
   int64_t end = at + pieces(c);
   for (int i = 0; i < pass->accumulators; i++) {
     ol_rule_op op = (ol_rule_op)pass->accumulator[i].op;
@@ -245,16 +270,13 @@ static void end_level(const ol_batch *batch, const ol_workspace *space, int leve
 
 void ol_batch_run(const ol_batch *batch, ol_workspace *space) {
   int levels = 0;
-  double bytes = 0;
   for (int64_t i = batch->begin; i < batch->end; i++) {
-    const ol_run *run = &batch->runs[batch->order[i]];
-    const ol_program *program = run->program;
-    bytes += program->bytes * (double)run->count;
+    const ol_program *program = batch->runs[batch->order[i]].program;
     if (program->levels > levels) levels = program->levels;
   }
   lay_out_all(batch, space);
   for (int level = 0; level < levels; level++) {
-    job j = { batch, space, is_far(bytes) };
+    job j = { batch, space };
     collect(batch, space, level);
     if (ol_threads() <= batch->threads)
       ol_parallel_for(space->chunk_count, 1, run_chunks, &j);

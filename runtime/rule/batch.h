@@ -29,7 +29,12 @@ typedef struct ol_batch {
   char *scratch;        /* scratch_size bytes for each of so many threads */
   size_t scratch_size;
   int threads;
+  int64_t grain; /* elements of a piece, where results do not depend on it */
+  bool far;      /* arrays come from memory and not from a cache */
 } ol_batch;
+
+/* Runs order[begin] … order[end-1] of a batch. */
+ol_batch ol_batch_part(const ol_batch *batch, int64_t begin, int64_t end);
 
 /* Makes a workspace large enough for the batch. */
 ol_status ol_workspace_reserve(ol_error *error, ol_workspace *space, const ol_batch *batch);

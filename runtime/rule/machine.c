@@ -20,6 +20,7 @@ struct ol_machine {
   int64_t count;            /* runs that are prepared; 0: none */
   int64_t first[KINDS + 1]; /* positions in order */
   ol_batch batch;           /* with all runs */
+  ol_batch elementwise;
   ol_block order, numbers, numbers_of, arrays_of, scratch;
   ol_block workspaces; /* one for each thread */
   int workspace_count;
@@ -132,19 +133,17 @@ static ol_status add_workspaces(ol_error *error, ol_machine *m, int count) {
   return OL_OK;
 }
 
-static ol_batch part(const ol_machine *m, int64_t begin, int64_t end) {
-  ol_batch batch = m->batch;
-  batch.begin = begin, batch.end = end;
-  return batch;
+static ol_batch alone(const ol_machine *m, int64_t position) {
+  return ol_batch_part(&m->batch, position, position + 1);
 }
 
 static ol_status reserve_workspaces(ol_error *error, ol_machine *m) {
   OL_TRY(add_workspaces(error, m, m->batch.threads));
   ol_workspace *spaces = m->workspaces.data;
-  ol_batch elementwise = part(m, m->first[ELEMENTWISE], m->first[SMALL]);
-  OL_TRY(ol_workspace_reserve(error, &spaces[0], &elementwise));
+  m->elementwise = ol_batch_part(&m->batch, m->first[ELEMENTWISE], m->first[SMALL]);
+  OL_TRY(ol_workspace_reserve(error, &spaces[0], &m->elementwise));
   for (int64_t i = m->first[SMALL]; i < m->count; i++) {
-    ol_batch one = part(m, i, i + 1);
+    ol_batch one = alone(m, i);
     int spread = i < m->first[LARGE] ? m->batch.threads : 1;
     for (int k = 0; k < spread; k++) OL_TRY(ol_workspace_reserve(error, &spaces[k], &one));
   }
@@ -176,7 +175,7 @@ static void run_small(int64_t begin, int64_t end, void *context) {
   const ol_machine *m = context;
   ol_workspace *space = (ol_workspace *)m->workspaces.data + ol_thread();
   for (int64_t i = begin; i < end; i++) {
-    ol_batch one = part(m, m->first[SMALL] + i, m->first[SMALL] + i + 1);
+    ol_batch one = alone(m, m->first[SMALL] + i);
     ol_batch_run(&one, space);
   }
 }
@@ -192,14 +191,13 @@ static void add_totals(const ol_machine *m) {
 void ol_machine_commit(ol_machine *m) {
   if (m->count == 0) return;
   ol_workspace *spaces = m->workspaces.data;
-  ol_batch elementwise = part(m, m->first[ELEMENTWISE], m->first[SMALL]);
-  ol_batch_run(&elementwise, &spaces[0]);
+  ol_batch_run(&m->elementwise, &spaces[0]);
   if (ol_threads() <= m->batch.threads)
     ol_parallel_for(m->first[LARGE] - m->first[SMALL], 1, run_small, m);
   else
     run_small(0, m->first[LARGE] - m->first[SMALL], m);
   for (int64_t i = m->first[LARGE]; i < m->count; i++) {
-    ol_batch one = part(m, i, i + 1);
+    ol_batch one = alone(m, i);
     ol_batch_run(&one, &spaces[0]);
   }
   add_totals(m);
