@@ -4,10 +4,28 @@ TARGET static void NAME(scale)(int n, T *out, const T *x, T factor) {
   EACH(n, out[k] = factor * x[k]);
 }
 
+/* From bfloat16. gcc takes each vector apart and puts it together again; vectors of half the size
+ * are what is meant. */
+
+typedef uint16_t NAME(upper) __attribute__((vector_size(VECTOR / 2)));
+
+TARGET static void NAME(load_upper)(int n, float *out, const ol_bf16 *from) {
+  int k = 0;
+  for (; k + NAME(WORDS) <= n; k += NAME(WORDS)) {
+    NAME(upper) upper;
+    memcpy(&upper, from + k, sizeof upper);
+    const NAME(words) bits = __builtin_convertvector(upper, NAME(words)) << 16;
+    memcpy(out + k, &bits, sizeof bits);
+  }
+  for (; k < n; k++) out[k] = ol_bf16_to_f32(from[k]);
+}
+
 TARGET static void NAME(load)(int n, T *out, const void *from, ol_dtype dtype) {
   const ol_bf16 *narrow = from;
   const float *single = from;
-  if (dtype == OL_BF16)
+  if (dtype == OL_BF16 && sizeof(T) == sizeof(float))
+    NAME(load_upper)(n, (float *)out, narrow);
+  else if (dtype == OL_BF16)
     EACH(n, out[k] = (T)ol_bf16_to_f32(narrow[k]));
   else if (dtype == OL_F32)
     EACH(n, out[k] = (T)single[k]);
