@@ -2,12 +2,14 @@
 --- defaults as in PyTorch 2.13, but that the first eps is float32's where PyTorch takes that of the parameter's type.
 local optim = require "optlua.optim"
 
--- The estimate of the squared gradient of a matrix, from a row and a column of means.
+-- One over the root of the estimate of a matrix's squared gradient, which is the product of a row and a column of
+-- means: roots of the two are few, and the root of each element is their product.
 local function factored(g, s, keep, eps)
   local square = g * g
   s.row_var = keep * s.row_var + (1 - keep) * optim.mean(square, -1) -- (…, R, 1)
   s.col_var = keep * s.col_var + (1 - keep) * optim.mean(square, -2) -- (…, 1, C)
-  return s.row_var * s.col_var / optim.max(optim.mean(s.row_var, -2), eps)
+  local row = s.row_var / optim.max(optim.mean(s.row_var, -2), eps)
+  return optim.rsqrt(row) * optim.rsqrt(s.col_var)
 end
 
 return optim.define {
@@ -31,14 +33,14 @@ return optim.define {
     if h.maximize then g = -g end
     local keep, size = 1 - h.step ^ h.beta2_decay, math.sqrt(p.numel)
     local rate = optim.max(1 / size * optim.norm(p), h.eps[2]) * math.min(h.lr, 1 / math.sqrt(h.step))
-    local estimate
+    local scale
     if p.ndim > 1 then
-      estimate = factored(g, s, keep, h.eps[1])
+      scale = factored(g, s, keep, h.eps[1])
     else
       s.variance = keep * s.variance + (1 - keep) * (g * g)
-      estimate = s.variance
+      scale = optim.rsqrt(s.variance)
     end
-    local update = g * optim.rsqrt(optim.max(estimate, h.eps[1] ^ 2))
+    local update = g * optim.min(scale, 1 / h.eps[1]) -- of estimates below eps^2, as of eps^2
     local denominator = optim.max(1 / (size * h.d) * optim.norm(update), 1)
     if h.weight_decay ~= 0 then p = p * (1 - h.lr * h.weight_decay) end
     return p - rate / denominator * update
