@@ -81,7 +81,7 @@ static cut cut_of(const ol_batch *batch, const ol_run *run, const ol_pass *pass)
   int64_t elements = pass->shape == OL_RULE_OWN ? run->count : ol_shape_numel(shape);
   if (pass->dim < 0)
     return (cut){ elements, pass->accumulators ? OL_MACHINE_CHUNK : batch->grain, 1 };
-  ol_units units = ol_kernel_units(shape, pass->dim);
+  ol_units units = ol_kernel_units(shape, pass->dim, batch->threads);
   int64_t grain = units.elements > 0 ? batch->grain / units.elements : batch->grain;
   return (cut){ units.count, grain > 0 ? grain : 1, units.elements };
 }
@@ -204,6 +204,7 @@ static void run_chunks(int64_t begin, int64_t end, void *context) {
                      .salt = run->salt,
                      .begin = items[i].begin,
                      .end = items[i].end,
+                     .threads = batch->threads,
                      .partial = (double *)space->partials.data + items[i].partial,
                      .scratch = batch->scratch + batch->scratch_size * (size_t)ol_thread() };
     ol_kernel_run(run->program->dtype, &work);

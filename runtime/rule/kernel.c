@@ -14,10 +14,11 @@
 
 enum {
   TILE = OL_MACHINE_TILE,
-  BLOCK = 64,  /* elements of a loop whose length the compiler knows */
-  AHEAD = 512, /* elements between those that are computed and those that are fetched */
-  LINE = 64,   /* bytes */
-  BAND = 16,   /* rows of a turned array that are read together: a cache line of floats */
+  BLOCK = 64,      /* elements of a loop whose length the compiler knows */
+  AHEAD = 2048,    /* elements that are fetched before they are computed, of all arrays */
+  LINE = 64,       /* bytes */
+  COLUMNS = 16384, /* that are reduced together, at most */
+  BAND = 16,       /* rows of a turned array that are read together: a cache line of floats */
 };
 
 /* An array that is not used in place. */
@@ -26,6 +27,31 @@ typedef struct ol_source {
   const ol_access *access;
   int64_t count; /* elements of an array of codes */
 } ol_source;
+
+/* Where a gathered array has the element for a position in the pass's shape, and that as an index.
+ */
+static int64_t gathered_place(const ol_access *access, const ol_shape *shape, int64_t position,
+                              int64_t index[OL_MAX_DIMS]) {
+  int64_t place = 0;
+  for (int d = shape->ndim - 1; d >= 0; d--) {
+    index[d] = position % shape->size[d];
+    position /= shape->size[d];
+    place += index[d] * access->stride[d];
+  }
+  return place;
+}
+
+/* Whether a pass takes arrays with other strides, and has rows that are worth to be gone through
+ * one after the other. Blocks of codes know no rows. */
+static bool goes_by_rows(const ol_code *code, const ol_pass *pass) {
+  const ol_shape *shape = &code->shape[pass->shape];
+  bool gathers = false;
+  for (int i = 0; i < pass->accesses; i++) {
+    if (pass->access[i].packing & OL_PACK_CODES) return false;
+    if (pass->access[i].layout == OL_ACCESS_GATHERED) gathers = true;
+  }
+  return gathers && pass->dim < 0 && shape->ndim > 0 && shape->size[shape->ndim - 1] >= TILE;
+}
 
 /* A loop over elements, block after block. Operands are identical or disjoint. */
 #if defined(__clang__)
@@ -176,6 +202,7 @@ ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t wid
   for (int i = 0; i < pass->accesses; i++)
     if (pass->access[i].layout == OL_ACCESS_TURNED)
       bands += width * BAND * (size_t)(shape->size[1] + BAND);
+  const int64_t columns = pass->dim < 0 ? 0 : ol_kernel_units(shape, pass->dim, 1).width;
   take(&end, width * TILE * (size_t)pass->tiles);
   ol_scratch layout = {
     .lanes = take(&end, sizeof(double[OL_LANES]) * (size_t)pass->accumulators),
@@ -183,6 +210,8 @@ ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t wid
     .streams = take(&end, sizeof(ol_stream) * (slots + (size_t)pass->accesses)),
     .band = take(&end, bands),
     .band_row = take(&end, sizeof(int64_t) * (size_t)pass->accesses),
+    .total = take(&end, sizeof(double) * (size_t)columns),
+    .row_at = take(&end, sizeof(int64_t) * (size_t)pass->accesses),
   };
   layout.size = end;
   return layout;
@@ -197,12 +226,21 @@ size_t ol_kernel_scratch(const ol_code *code, ol_dtype dtype) {
   return most;
 }
 
-ol_units ol_kernel_units(const ol_shape *shape, int dim) {
-  ol_units units = { .outer = 1, .size = 1, .inner = 1 };
+ol_units ol_kernel_units(const ol_shape *shape, int dim, int threads) {
+  ol_units units = { .outer = 1, .size = 1, .inner = 1, .blocks = 1 };
   for (int d = 0; d < shape->ndim; d++)
     *(d < dim ? &units.outer : d == dim ? &units.size : &units.inner) *= shape->size[d];
-  units.blocks = units.inner > TILE ? (units.inner + TILE - 1) / TILE : 1;
+  const int64_t tiles = (units.inner + TILE - 1) / TILE;
+  if (tiles > 1) {
+    const int64_t least = (units.inner + COLUMNS - 1) / COLUMNS;
+    int64_t blocks = units.outer < threads ? threads : 1;
+    if (blocks < least) blocks = least;
+    units.width = (tiles + blocks - 1) / blocks * TILE;
+    units.blocks = (units.inner + units.width - 1) / units.width;
+  } else {
+    units.width = units.inner;
+  }
   units.count = units.outer * units.blocks * (units.inner > 0);
-  units.elements = units.size * (units.inner > TILE ? TILE : units.inner);
+  units.elements = units.size * (units.width < units.inner ? units.width : units.inner);
   return units;
 }

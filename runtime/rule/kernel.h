@@ -21,13 +21,14 @@ typedef struct ol_work {
   int64_t noise_parts;
   const uint64_t *salt;
   int64_t begin, end;
+  int threads;     /* that units are made for */
   double *partial; /* takes a double for each accumulator */
   void *scratch;   /* of ol_kernel_scratch bytes, aligned to OL_ALIGNMENT */
 } ol_work;
 
 /* Where a pass keeps what in its scratch memory: offsets in bytes; tiles are at 0. */
 typedef struct ol_scratch {
-  size_t lanes, ops, streams, band, band_row, size;
+  size_t lanes, ops, streams, band, band_row, row_at, total, size;
 } ol_scratch;
 
 /* An array that a pass goes through element by element. */
@@ -72,12 +73,12 @@ void ol_kernel_measure(const ol_measure *measure, double squares[OL_LANES], doub
 
 /* A reduction over a dimension sees its tensor as (outer, size, inner), and its result (outer,
  * inner) as units that are computed each by one thread: (outer) of `inner` results, or, where inner
- * exceeds a tile, (outer, blocks) of a tile of results. */
+ * exceeds a tile, (outer, blocks) of `width` of them, wide enough to go through memory in order. */
 typedef struct ol_units {
-  int64_t outer, size, inner, blocks, count;
+  int64_t outer, size, inner, blocks, width, count;
   int64_t elements; /* of the tensor, in a unit */
 } ol_units;
 
-ol_units ol_kernel_units(const ol_shape *shape, int dim);
+ol_units ol_kernel_units(const ol_shape *shape, int dim, int threads);
 
 #endif

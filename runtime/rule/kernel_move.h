@@ -69,14 +69,9 @@ TARGET static void NAME(stretch)(int n, T *out, const ol_source *from, int64_t p
  * along the last dimension after the other. */
 TARGET static void NAME(gather)(int n, T *out, const ol_source *from, const ol_shape *shape,
                                 int64_t position) {
-  int64_t index[OL_MAX_DIMS], at = 0;
   const ol_access *access = from->access;
+  int64_t index[OL_MAX_DIMS], at = gathered_place(access, shape, position, index);
   int last = shape->ndim - 1;
-  for (int d = last; d >= 0; d--) {
-    index[d] = position % shape->size[d];
-    position /= shape->size[d];
-    at += index[d] * access->stride[d];
-  }
   for (int done = 0; done < n;) {
     int64_t step = last >= 0 ? access->stride[last] : 0;
     int64_t left = last >= 0 ? shape->size[last] - index[last] : 1;

@@ -32,7 +32,14 @@ TARGET static void NAME(load_access)(NAME(state) * s, const NAME(op) * op, int n
   const ol_source from = { work->arrays[access->array], access, work->count };
   T *out = NAME(at)(s, op->place[0]);
   switch (access->layout) {
-  case OL_ACCESS_GATHERED: NAME(gather)(n, out, &from, shape, s->position); break;
+  case OL_ACCESS_GATHERED:
+    if (s->row_at) {
+      int64_t step = access->stride[shape->ndim - 1];
+      NAME(stretch)(n, out, &from, s->row_at[index] + step * s->position, step);
+    } else {
+      NAME(gather)(n, out, &from, shape, s->position);
+    }
+    break;
   case OL_ACCESS_TURNED: NAME(load_turned)(s, index, n, out, &from, s->position); break;
   default: NAME(read)(n, out, &from, s->position);
   }
@@ -67,7 +74,7 @@ TARGET static void NAME(scale_gradient)(NAME(state) * s, const NAME(op) * op, in
 
 TARGET static void NAME(reduce)(NAME(state) * s, const NAME(op) * op, int n) {
   NAME(accumulate)
-  ((ol_rule_op)op->instruction->in[1], 0, n, NAME(at)(s, op->place[1]),
+  ((ol_rule_op)op->instruction->in[1], s->position, n, NAME(at)(s, op->place[1]),
    s->lanes[op->instruction->out]);
 }
 
@@ -125,9 +132,11 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
                       .op = (void *)(scratch + layout.ops),
                       .tile = (void *)scratch,
                       .lanes = (void *)(scratch + layout.lanes),
+                      .total = (void *)(scratch + layout.total),
                       .stream = (void *)(scratch + layout.streams),
                       .band = (void *)(scratch + layout.band),
                       .band_row = (void *)(scratch + layout.band_row),
+                      .ahead = AHEAD,
                       .gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1 };
   NAME(fill_constants)(s);
   NAME(begin_gradient)(s);
@@ -136,7 +145,8 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
     for (int k = 0; k < OL_LANES; k++)
       s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
   for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
-  if (work->far && pass->dim < 0 && !NAME(has_codes)(pass)) NAME(begin_streams)(s);
+  if (goes_by_rows(work->code, pass)) s->row_at = (void *)(scratch + layout.row_at);
+  if (work->far && !NAME(has_codes)(pass)) NAME(begin_streams)(s);
 }
 
 /* Executes the instructions on n elements from position on. */
@@ -149,12 +159,38 @@ TARGET static void NAME(execute)(NAME(state) * s, int n, int64_t position) {
   }
 }
 
-/* From memory, half a tile at a time: so what is fetched ahead is asked for more evenly. */
+/* Elements begin … end. From memory, half a tile at a time: so what is fetched ahead is asked for
+ * more evenly. */
+TARGET static void NAME(tiles)(NAME(state) * s, int64_t begin, int64_t end) {
+  const int64_t step = s->streams > 0 ? TILE / 2 : TILE;
+  for (int64_t at = begin; at < end; at += step)
+    NAME(execute)(s, end - at < step ? (int)(end - at) : (int)step, at);
+}
+
+/* Row after row: what is spread over them has one place in each. */
+TARGET static void NAME(row_by_row)(NAME(state) * s) {
+  const ol_work *work = s->work;
+  const ol_pass *pass = work->pass;
+  const ol_shape *shape = &work->code->shape[pass->shape];
+  const int64_t columns = shape->size[shape->ndim - 1];
+  int64_t index[OL_MAX_DIMS];
+  for (int64_t at = work->begin, end; at < work->end; at = end) {
+    int64_t first = at - at % columns;
+    end = first + columns < work->end ? first + columns : work->end;
+    for (int i = 0; i < pass->accesses; i++)
+      if (pass->access[i].layout == OL_ACCESS_GATHERED)
+        s->row_at[i] = gathered_place(&pass->access[i], shape, first, index) -
+                       first * pass->access[i].stride[shape->ndim - 1];
+    NAME(tiles)(s, at, end);
+  }
+}
+
 TARGET static void NAME(elements)(NAME(state) * s) {
   const ol_work *work = s->work;
-  const int64_t step = s->streams > 0 ? TILE / 2 : TILE;
-  for (int64_t at = work->begin; at < work->end; at += step)
-    NAME(execute)(s, work->end - at < step ? (int)(work->end - at) : (int)step, at);
+  if (s->row_at)
+    NAME(row_by_row)(s);
+  else
+    NAME(tiles)(s, work->begin, work->end);
   for (int i = 0; i < work->pass->accumulators; i++)
     work->partial[i] = ol_reduce_fold((ol_rule_op)work->pass->accumulator[i].op, s->lanes[i]);
 }
@@ -221,7 +257,7 @@ TARGET static void NAME(rows)(NAME(state) * s, ol_units units) {
 TARGET static void NAME(slabs)(NAME(state) * s, ol_units units) {
   const ol_work *work = s->work;
   const ol_rule_op op = (ol_rule_op)work->pass->op;
-  double total[TILE];
+  double *total = s->total;
   NAME(reel) reel = { .s = s, .last = work->end * units.size * units.inner };
   for (int64_t unit = work->begin; unit < work->end; unit++) {
     for (int k = 0; k < units.inner; k++) total[k] = ol_reduce_identity(op);
@@ -236,20 +272,22 @@ TARGET static void NAME(slabs)(NAME(state) * s, ol_units units) {
   }
 }
 
-/* Wider columns: a block of them at a time, row by row. */
+/* Wider columns: row by row. */
 TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
   const ol_work *work = s->work;
   const ol_rule_op op = (ol_rule_op)work->pass->op;
-  double total[TILE];
+  double *total = s->total;
   for (int64_t unit = work->begin; unit < work->end; unit++) {
-    int64_t outer = unit / units.blocks, first = unit % units.blocks * TILE;
-    int n = units.inner - first < TILE ? (int)(units.inner - first) : TILE;
-    for (int k = 0; k < n; k++) total[k] = ol_reduce_identity(op);
-    for (int64_t row = 0; row < units.size; row++) {
-      NAME(execute)(s, n, (outer * units.size + row) * units.inner + first);
-      NAME(join)(op, n, NAME(result)(s), total);
-    }
-    for (int k = 0; k < n; k++)
+    int64_t outer = unit / units.blocks, first = unit % units.blocks * units.width;
+    int64_t n = units.inner - first < units.width ? units.inner - first : units.width;
+    for (int64_t k = 0; k < n; k++) total[k] = ol_reduce_identity(op);
+    for (int64_t row = 0; row < units.size; row++)
+      for (int64_t k = 0; k < n; k += TILE) {
+        int length = n - k < TILE ? (int)(n - k) : TILE;
+        NAME(execute)(s, length, (outer * units.size + row) * units.inner + first + k);
+        NAME(join)(op, length, NAME(result)(s), total + k);
+      }
+    for (int64_t k = 0; k < n; k++)
       NAME(put)(work, outer * units.inner + first + k, total[k], units.size);
   }
 }
@@ -261,10 +299,11 @@ TARGET static void NAME(run)(const ol_work *work) {
     NAME(elements)(&s);
     return;
   }
-  ol_units units = ol_kernel_units(&work->code->shape[work->pass->shape], work->pass->dim);
+  ol_units units =
+      ol_kernel_units(&work->code->shape[work->pass->shape], work->pass->dim, work->threads);
   if (units.inner == 1)
     NAME(rows)(&s, units);
-  else if (units.blocks == 1)
+  else if (units.inner <= TILE)
     NAME(slabs)(&s, units);
   else
     NAME(columns)(&s, units);

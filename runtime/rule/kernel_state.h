@@ -29,13 +29,17 @@ struct NAME(state) {
   int64_t position; /* of the elements at hand, in the shape of the pass */
   uintptr_t offset; /* the same in bytes */
   T (*tile)[TILE];
-  double (*lanes)[OL_LANES];
-  T *band;           /* of each turned access: rows that stand upright again */
-  int64_t *band_row; /* of each access: the first of them, or -1 */
+  double (*lanes)[OL_LANES]; /* of each accumulator */
+  double *total;             /* of each column */
+  T *band;                   /* of each turned access: rows that stand upright again */
+  int64_t *band_row;         /* of each access: the first of them, or -1 */
+  int64_t *row_at; /* of each gathered access: the place of position 0, if its row went on to
+                      there; or NULL: elements do not come row by row */
   T gradient_factor;
   const ol_noise_part *noise; /* of the elements at hand, or NULL: not looked for yet */
   ol_stream *stream;          /* the arrays that are fetched ahead */
   int streams;                /* how many; 0: nothing is fetched */
+  int64_t ahead;              /* elements between those at hand and those that are fetched */
 };
 
 /* The elements at hand of the result (0) or of an operand (1 …). */
@@ -104,6 +108,7 @@ TARGET static void NAME(begin_streams)(NAME(state) * s) {
       streams[s->streams++] = (ol_stream){ s->work->arrays[access->array],
                                            (int)ol_dtype_size((ol_dtype)access->dtype) };
   }
+  if (s->streams > 0) s->ahead = AHEAD / s->streams;
   for (int i = 0; i < s->ops; i++) {
     s->op[i].stream = i * s->streams / s->ops;
     s->op[i].last_stream = (i + 1) * s->streams / s->ops;
@@ -113,7 +118,7 @@ TARGET static void NAME(begin_streams)(NAME(state) * s) {
 /* Asks for lines of streams … that hold the elements from a position on. */
 TARGET static inline void NAME(fetch)(const NAME(state) * s, const NAME(op) * op, int n) {
   for (int i = op->stream; i < op->last_stream; i++) {
-    const int64_t width = s->stream[i].width, from = (s->position + AHEAD) * width;
+    const int64_t width = s->stream[i].width, from = (s->position + s->ahead) * width;
     for (int64_t line = 0; line < n * width; line += LINE) FETCH(s->stream[i].base, from + line);
   }
 }

@@ -1,9 +1,9 @@
 /* machine: runs programs over arrays, tile by tile.
  *
  * A step hands over a list of runs. Preparing it may fail and writes nothing; committing it cannot
- * fail. Each level of the programs is one parallel region over chunks of 64 K elements (small runs
- * many to a chunk; on one thread when there are less than 64 K in all). Results are the same bits
- * for any number of threads and any instruction set; only matmul follows BLAS. */
+ * fail. Each level of the programs is one parallel region over chunks of up to 64 K elements (small
+ * runs many to a chunk; on one thread when there are no more than 64 K in all). Results are the
+ * same bits for any number of threads and any instruction set; only matmul follows BLAS. */
 #ifndef OL_RULE_MACHINE_H
 #define OL_RULE_MACHINE_H
 

@@ -178,7 +178,7 @@ static void eval_reduction(naive *v, int n) {
     v->value[n][0] = reduce_lanes(op, x, count_of(v, from));
     return;
   }
-  ol_units u = ol_kernel_units(&v->graph->shape[from], node->dim);
+  ol_units u = ol_kernel_units(&v->graph->shape[from], node->dim, 1);
   for (int64_t i = 0; i < u.outer * u.inner; i++) {
     const double *first = x + i / u.inner * u.size * u.inner + i % u.inner;
     double total =

@@ -120,10 +120,10 @@ static double tame_element(void) { return pick(9) ? uniform(-2, 2) : pick(2) ? 0
 
 static ol_shape some_shape(int64_t count, bool matrix) {
   if (!matrix) return (ol_shape){ 1, { count } };
-  static const ol_shape shapes[] = { { 2, { 5, 7 } },    { 2, { 300, 3 } }, { 2, { 3, 300 } },
-                                     { 3, { 4, 1, 6 } }, { 2, { 16, 16 } }, { 3, { 2, 40, 260 } },
-                                     { 2, { 1, 9 } },    { 1, { 11 } },     { 0, { 0 } },
-                                     { 2, { 0, 3 } } };
+  static const ol_shape shapes[] = { { 2, { 5, 7 } },    { 2, { 300, 3 } },  { 2, { 3, 300 } },
+                                     { 3, { 4, 1, 6 } }, { 2, { 16, 16 } },  { 3, { 2, 40, 260 } },
+                                     { 2, { 1, 9 } },    { 1, { 11 } },      { 0, { 0 } },
+                                     { 2, { 0, 3 } },    { 2, { 2, 17000 } } };
   return shapes[pick(sizeof shapes / sizeof *shapes)];
 }
 
