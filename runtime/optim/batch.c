@@ -27,11 +27,20 @@ static bool same_key(const ol_entry *a, const ol_entry *b) {
 }
 
 static void sort(ol_step *step, int64_t begin, int64_t end) {
-  for (int64_t i = begin + 1; i < end; i++)
-    if (by_key(entry_at(step, i - 1), entry_at(step, i)) > 0) {
-      qsort(entry_at(step, begin), (size_t)(end - begin), sizeof(ol_entry), by_key);
-      return;
-    }
+  qsort(entry_at(step, begin), (size_t)(end - begin), sizeof(ol_entry), by_key);
+}
+
+/* The end of the entries that have the key of one: those after it are sorted. */
+static int64_t end_of_key(const ol_step *step, int64_t begin) {
+  int64_t low = begin, high = step->entries.count;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (same_key(entry_at(step, begin), entry_at(step, middle)))
+      low = middle;
+    else
+      high = middle;
+  }
+  return high;
 }
 
 /* Which members are collected. */
@@ -58,29 +67,39 @@ static bool takes_part(const ol_member *m, who which, uint64_t visit) {
   return m->param->visit == visit && m->param->requires_grad;
 }
 
+/* Adds the members of a group that take part. */
+static ol_status add_entries(ol_error *error, ol_step *step, ol_group *group, who which,
+                             uint64_t visit) {
+  bool sorted = true;
+  int64_t begin = step->entries.count, end = begin;
+  for (int64_t i = 0; i < group->count; i++) {
+    ol_member *m = &group->member[i];
+    if (i + OL_AHEAD < group->count) __builtin_prefetch(m[OL_AHEAD].param);
+    if (!takes_part(m, which, visit)) continue;
+    if (which == AWAITED) OL_TRY(check_awaited(error, m));
+    *entry_at(step, end) =
+        (ol_entry){ .member = m, .made = m->made, .seen = m->seen && m->seen == m->param->grad };
+    if (end > begin && by_key(entry_at(step, end - 1), entry_at(step, end)) > 0) sorted = false;
+    end++;
+  }
+  if (!sorted) sort(step, begin, end);
+  step->entries.count = end;
+  return OL_OK;
+}
+
 static ol_status collect(ol_error *error, ol_step *step, ol_group *group, who which, uint64_t visit,
                          int64_t *count) {
-  if (step->next < step->entries.count)
+  int64_t before = step->entries.count;
+  if (step->next < before)
     return ol_fail(error, OL_STATE, "a group is collected before another one was traced");
   OL_TRY(ol_list_reserve(error, &step->entries, group->count, sizeof(ol_entry)));
   OL_TRY(ol_list_reserve(error, &step->groups, 1, sizeof(ol_group *)));
   *ol_list_at(&step->groups, ol_group *, step->groups.count++) = ol_retain(group);
-  int64_t begin = step->entries.count;
   ol_group_look_again(group);
-  for (int64_t i = 0; i < group->count; i++) {
-    ol_member *m = &group->member[i];
-    if (i + OL_AHEAD < group->count) {
-      __builtin_prefetch(&m[OL_AHEAD].param->has_grad);
-      __builtin_prefetch(m[OL_AHEAD].slot);
-    }
-    if (!takes_part(m, which, visit)) continue;
-    if (which == AWAITED) OL_TRY(check_awaited(error, m));
-    *entry_at(step, step->entries.count++) = (ol_entry){ .member = m, .made = m->made };
-  }
-  sort(step, begin, step->entries.count);
+  OL_TRY(add_entries(error, step, group, which, visit));
   step->group = group;
   step->updates = which != UPDATED;
-  *count = step->entries.count - begin;
+  *count = step->entries.count - before;
   return OL_OK;
 }
 
@@ -99,13 +118,10 @@ ol_status ol_step_collect_updated(ol_error *error, ol_step *step, ol_group *grou
 
 ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol_member **out) {
   ol_operand operand[OL_GRAPH_OPERANDS] = { { 0 } };
-  int64_t end = step->next;
   *out = NULL;
-  if (end == step->entries.count) return OL_OK;
-  const ol_entry *first = entry_at(step, step->next);
-  const ol_member *m = first->member;
-  while (end < step->entries.count && same_key(first, entry_at(step, end))) end++;
-  step->until = end;
+  if (step->next == step->entries.count) return OL_OK;
+  const ol_member *m = entry_at(step, step->next)->member;
+  step->until = end_of_key(step, step->next);
   *out = m;
   if (m->layout < 0)
     return ol_fail(error, OL_STATE, "the states of parameter '%s' are not known", m->name);

@@ -25,6 +25,7 @@ static void destroy(ol_object *object) {
   ol_free(self->member);
   ol_free(self->rank);
   ol_free(self->shape);
+  ol_free(self->slots);
   drop_layouts(self->layout, self->layouts);
   ol_free(self);
 }
@@ -133,10 +134,31 @@ static void keep_slabs(ol_layout *new, ol_layout *old) {
   }
 }
 
+/* Makes room for the slots of these layouts; those that are made move there. */
+static ol_status reserve_slots(ol_error *error, ol_group *group, const ol_layout *layouts,
+                               int count) {
+  int width = group->width;
+  ol_slot *slots;
+  for (int l = 0; l < count; l++)
+    if (layouts[l].count > width) width = layouts[l].count;
+  if (width == group->width) return OL_OK;
+  OL_TRY(OL_ALLOC(error, (size_t)(group->count * width) * sizeof *slots, "states", &slots));
+  for (int64_t i = 0; i < group->count; i++) {
+    ol_member *m = &group->member[i];
+    for (int k = 0; k < m->made; k++) slots[i * width + k] = m->slot[k];
+    m->slot = &slots[i * width];
+  }
+  ol_free(group->slots);
+  group->slots = slots;
+  group->width = width;
+  return OL_OK;
+}
+
 ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout *layouts,
                                int count, const int *of_shape) {
   ol_layout *copy;
   OL_TRY(check_layouts(error, group, layouts, of_shape));
+  OL_TRY(reserve_slots(error, group, layouts, count));
   OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *copy, "states", &copy));
   if (count) memcpy(copy, layouts, (size_t)count * sizeof *copy);
   for (int l = 0; l < count; l++) {
@@ -198,6 +220,8 @@ ol_status ol_group_twin(ol_error *error, const ol_group *group, ol_group **out) 
 void ol_group_exchange(ol_group *group, ol_group *twin) {
   EXCHANGE(group->layout, twin->layout);
   EXCHANGE(group->layouts, twin->layouts);
+  EXCHANGE(group->slots, twin->slots);
+  EXCHANGE(group->width, twin->width);
   for (int64_t i = 0; i < group->count; i++) {
     ol_member *a = &group->member[i], *b = &twin->member[i];
     EXCHANGE(a->steps, b->steps);

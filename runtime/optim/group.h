@@ -29,7 +29,7 @@ typedef struct ol_member {
   int64_t numel;
   int64_t steps; /* updates that were committed */
   int64_t place; /* element offset in the slabs of its dtype; -1: none */
-  ol_slot *slot;
+  ol_slot *slot; /* in the slots of its group, where its layout is known */
   ol_dtype dtype;
   int32_t shape;  /* index into the shapes of the group */
   int32_t layout; /* index into its layouts; -1: not known yet */
@@ -49,6 +49,8 @@ typedef struct ol_group {
   ol_shape *shape;
   int layouts;
   ol_layout *layout;
+  int width;                     /* the most slots of a layout */
+  ol_slot *slots;                /* room for so many of each member, side by side */
   uint64_t seed;                 /* of stochastic rounding */
   uint64_t moves;                /* ol_storage_moves when addresses were taken */
   double total[OL_GRAPH_TOTALS]; /* numbers of the group that a step adds to */

@@ -35,20 +35,13 @@ static ol_status look_up(ol_error *error, ol_entry *entry) {
   return OL_OK;
 }
 
-static ol_status prepare_entry(ol_error *error, ol_group *group, ol_entry *entry, bool updates) {
-  ol_member *m = entry->member;
-  if (!updates && !m->seen)
-    OL_TRY(look_up_param(error, entry));
-  else if (updates && m->seen != m->param->grad)
-    OL_TRY(look_up(error, entry));
-  return ol_member_grow(error, group, m);
-}
-
-static ol_status prepare_batch(ol_error *error, ol_step *step, const ol_step_batch *batch) {
-  for (int64_t i = batch->begin; i < batch->end; i++)
-    OL_TRY(
-        prepare_entry(error, batch->group, ol_list_at(&step->entries, ol_entry, i), step->updates));
-  return OL_OK;
+static ol_status prepare_entry(ol_error *error, ol_step *step, ol_group *group, ol_entry *entry) {
+  bool known = step->updates ? entry->seen : entry->member->seen != NULL;
+  if (!known) {
+    step->holds = true;
+    OL_TRY(step->updates ? look_up(error, entry) : look_up_param(error, entry));
+  }
+  return ol_member_grow(error, group, entry->member);
 }
 
 /* Lists the gradients, and where those of each group end. */
@@ -171,24 +164,28 @@ static void add_run(ol_step *step, const ol_step_batch *batch, const ol_member *
                    .numbers = ol_list_at(&step->numbers, double, batch->numbers),
                    .arrays = array,
                    .count = m->numel,
-                   .gradient_factor = batch->group->factor == 1 ? NULL : &batch->group->factor,
                    .totals = batch->group->total,
                    .salt = batch->group->layout[m->layout].salt };
   if (batch->program->random) add_noise(step, batch->group, m, run, 0);
 }
 
-static void add_runs(ol_step *step, const ol_step_batch *batch) {
+/* One walk over the members does both: reading them takes longer than anything that is done. */
+static ol_status prepare_batch(ol_error *error, ol_step *step, ol_step_batch *batch) {
   size_t size[OL_GRAPH_OPERANDS];
   const ol_member *m = ol_list_at(&step->entries, ol_entry, batch->begin)->member;
   int64_t before = step->runs.count;
   for (int k = 0; k < batch->program->operands; k++)
     size[k] = ol_dtype_size(k < 2 ? m->dtype : ol_member_slot_dtype(batch->group, m, k - 2));
-  for (int64_t i = batch->begin; i < batch->end; i++)
-    add_run(step, batch, ol_list_at(&step->entries, ol_entry, i)->member,
-            step->runs.count == before, size);
+  for (int64_t i = batch->begin; i < batch->end; i++) {
+    ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
+    OL_TRY(prepare_entry(error, step, batch->group, entry));
+    add_run(step, batch, entry->member, step->runs.count == before, size);
+  }
+  batch->runs = step->runs.count;
+  return OL_OK;
 }
 
-static ol_status make_runs(ol_error *error, ol_step *step) {
+static ol_status reserve_runs(ol_error *error, ol_step *step) {
   int64_t arrays = 0;
   step->runs.count = step->arrays.count = step->noise.count = 0;
   for (int64_t b = 0; b < step->batches.count; b++) {
@@ -197,10 +194,17 @@ static ol_status make_runs(ol_error *error, ol_step *step) {
   }
   OL_TRY(ol_list_reserve(error, &step->runs, step->entries.count + 1, sizeof(ol_run)));
   OL_TRY(ol_list_reserve(error, &step->arrays, arrays + OL_GRAPH_OPERANDS, sizeof(void *)));
-  OL_TRY(ol_list_reserve(error, &step->noise, step->entries.count, sizeof(ol_noise_part)));
-  for (int64_t b = 0; b < step->batches.count; b++)
-    add_runs(step, ol_list_at(&step->batches, ol_step_batch, b));
-  return OL_OK;
+  return ol_list_reserve(error, &step->noise, step->entries.count, sizeof(ol_noise_part));
+}
+
+/* Tells the runs what their gradients are multiplied with. */
+static void set_factors(ol_step *step) {
+  for (int64_t b = 0, r = 0; b < step->batches.count; b++) {
+    const ol_step_batch *batch = ol_list_at(&step->batches, ol_step_batch, b);
+    const double *factor = &batch->group->factor;
+    for (; r < batch->runs; r++)
+      ol_list_at(&step->runs, ol_run, r)->gradient_factor = *factor == 1 ? NULL : factor;
+  }
 }
 
 ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options *options) {
@@ -208,10 +212,11 @@ ol_status ol_step_prepare(ol_error *error, ol_step *step, const ol_step_options 
     return ol_fail(error, OL_STATE, "a step is prepared before all its parameters were traced");
   for (int64_t g = 0; g < step->groups.count; g++)
     (*ol_list_at(&step->groups, ol_group *, g))->factor = options->unscale;
+  OL_TRY(reserve_runs(error, step));
   for (int64_t b = 0; b < step->batches.count; b++)
     OL_TRY(prepare_batch(error, step, ol_list_at(&step->batches, ol_step_batch, b)));
   if (options->measure) OL_TRY(measure(error, step, options));
-  OL_TRY(make_runs(error, step));
+  set_factors(step);
   OL_TRY(ol_machine_prepare(error, step->machine, step->runs.item, step->runs.count));
   step->prepared = true;
   return OL_OK;

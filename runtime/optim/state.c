@@ -188,20 +188,10 @@ static ol_status make_slot(ol_error *error, ol_group *group, ol_member *member) 
   return start_slot(error, group, member, slot);
 }
 
-static ol_status make_room(ol_error *error, ol_member *member, int count) {
-  ol_slot *room;
-  OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *room, "states", &room));
-  for (int k = 0; k < member->made; k++) room[k] = member->slot[k];
-  ol_free(member->slot);
-  member->slot = room;
-  return OL_OK;
-}
-
 ol_status ol_member_grow(ol_error *error, ol_group *group, ol_member *member) {
   int before = member->made, count = group->layout[member->layout].count;
   ol_status status = OL_OK;
   if (before == count) return OL_OK;
-  OL_TRY(make_room(error, member, count));
   while (status == OL_OK && member->made < count) status = make_slot(error, group, member);
   if (status != OL_OK) ol_member_shrink(member, before);
   return status;
@@ -212,9 +202,6 @@ void ol_member_shrink(ol_member *member, int count) {
     member->made--;
     ol_release(member->slot[member->made].storage);
   }
-  if (count > 0) return;
-  ol_free(member->slot);
-  member->slot = NULL;
 }
 
 ol_status ol_member_restore(ol_error *error, ol_group *group, ol_member *member, int64_t steps,

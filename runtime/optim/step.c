@@ -28,7 +28,7 @@ void ol_step_free(ol_step *step) {
 
 /* Forgets entries and batches. */
 static void empty(ol_step *step) {
-  for (int64_t i = 0; i < step->entries.count; i++) {
+  for (int64_t i = 0; step->holds && i < step->entries.count; i++) {
     ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
     ol_release(entry->grad);
     ol_release(entry->packed);
@@ -42,23 +42,35 @@ static void empty(ol_step *step) {
   step->groups.count = 0;
   step->entries.count = step->batches.count = step->numbers.count = step->next = 0;
   step->group = NULL;
-  step->prepared = false;
+  step->prepared = step->holds = false;
 }
 
-void ol_step_commit(ol_step *step) {
-  ol_error unused;
-  if (!step->prepared) return;
-  ol_machine_commit(step->machine);
+/* Counts the update, while the members are in a cache. */
+static void count(ol_step *step) {
   for (int64_t i = 0; i < step->entries.count; i++) {
     const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
     if (i + OL_AHEAD < step->entries.count)
       __builtin_prefetch(&entry[OL_AHEAD].member->storage->version, 1);
     if (step->updates) entry->member->steps++;
+    entry->member->storage->version++;
+  }
+}
+
+/* Copies parameters that are not contiguous back to where they are. */
+static void unpack(ol_step *step) {
+  ol_error unused;
+  for (int64_t i = 0; step->holds && i < step->entries.count; i++) {
+    const ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
     if (entry->packed) /* cannot fail: the copy has the parameter's shape and dtype */
       (void)ol_tensor_copy(&unused, entry->member->param, entry->packed);
-    else
-      entry->member->storage->version++;
   }
+}
+
+void ol_step_commit(ol_step *step) {
+  if (!step->prepared) return;
+  count(step);
+  ol_machine_commit(step->machine);
+  unpack(step);
   empty(step);
 }
 

@@ -24,12 +24,14 @@ typedef struct ol_entry {
       *grad; /* contiguous, one reference, where the member has not seen it; from prepare on */
   ol_tensor *packed; /* copy of a parameter that is not contiguous, else NULL; likewise */
   int made;          /* slots that existed before this step */
+  bool seen;         /* its gradient is the one that the member has seen */
 } ol_entry;
 
 typedef struct ol_step_batch {
   ol_group *group;
   int64_t begin, end;  /* entries */
-  int64_t numbers;     /* where they begin in step->number */
+  int64_t numbers;     /* where they begin in step->numbers */
+  int64_t runs;        /* where its runs end in step->runs; from prepare on */
   ol_program *program; /* one reference */
 } ol_step_batch;
 
@@ -59,6 +61,7 @@ typedef struct ol_step {
   int64_t next;                      /* the first entry without a batch */
   int64_t until;                     /* end of the batch that is being traced, at most */
   double norm;                       /* of the last step that measured it */
+  bool holds;                        /* entries hold references */
   bool prepared;                     /* a commit may follow */
 } ol_step;
 

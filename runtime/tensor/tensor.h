@@ -10,27 +10,27 @@
 
 typedef struct ol_tensor ol_tensor;
 
+/* What a step of an optimizer reads of each of thousands of parameters stands first. */
 struct ol_tensor {
   ol_object object;
   ol_storage *storage;
   int64_t offset; /* of the first element, in elements */
-  ol_shape shape;
-  int64_t stride[OL_MAX_DIMS]; /* in elements; 0 where expanded; never negative */
   int64_t numel;
+  ol_tensor *grad; /* gradients; the tape (autograd/) keeps these, and what follows output */
   ol_dtype dtype;
-
-  /* Gradients; the tape (autograd/) keeps these. */
   bool requires_grad; /* a leaf that wants a gradient, or the output of a recorded op */
   bool has_grad;      /* whether grad holds a gradient, or is only kept memory */
-  int output;         /* which output of node this is */
-  ol_object *node;    /* the recorded op that made this tensor, or NULL: a leaf */
-  ol_tensor *grad;
-  ol_tensor *pending; /* of a leaf, during backward: the sum of its contributions so far */
-  int64_t awaited;    /* of a leaf, during backward: contributions that are still to come */
-  uint64_t visit;     /* of a leaf, during backward: the number of the walk; else 0 */
-  ol_object *hook;    /* of a leaf: an ol_hook */
-  ol_object *taker;   /* of a leaf: an ol_taker, which has its gradients; borrowed */
-  int64_t seat;       /* of a leaf: what its taker notes of it, and nobody else reads */
+
+  ol_shape shape;
+  int64_t stride[OL_MAX_DIMS]; /* in elements; 0 where expanded; never negative */
+  int output;                  /* which output of node this is */
+  ol_object *node;             /* the recorded op that made this tensor, or NULL: a leaf */
+  ol_tensor *pending;          /* of a leaf, during backward: the sum of its contributions so far */
+  int64_t awaited;  /* of a leaf, during backward: contributions that are still to come */
+  uint64_t visit;   /* of a leaf, during backward: the number of the walk; else 0 */
+  ol_object *hook;  /* of a leaf: an ol_hook */
+  ol_object *taker; /* of a leaf: an ol_taker, which has its gradients; borrowed */
+  int64_t seat;     /* of a leaf: what its taker notes of it, and nobody else reads */
 };
 
 /* Makes a contiguous tensor; its elements are not initialised. */

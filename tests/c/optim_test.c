@@ -270,9 +270,9 @@ static void twins_exchange_states(void) {
 
 static void layouts_only_gain_slots(void) {
   int of_shape[] = { 0 };
-  ol_tensor *p = make_param(OL_F32, 4, 1);
-  ol_group *group = make_group(&p, 1);
-  set_gradient(p, 1);
+  ol_tensor *p[] = { make_param(OL_F32, 4, 1), make_param(OL_F32, 4, 2) };
+  ol_group *group = make_group(p, 2);
+  set_gradient(p[0], 1), set_gradient(p[1], 3);
   take_step(group);
   ol_layout layout = group->layout[0];
   layout.count = 1;
@@ -281,10 +281,15 @@ static void layouts_only_gain_slots(void) {
   layout.spec[2] = (ol_slot_spec){ .value = 4 };
   ok(ol_group_set_layouts(&error, group, &layout, 1, of_shape));
   take_step(group);
-  CHECK_EQUAL(group->member[0].made, 3);
-  CHECK_NEAR(*(float *)ol_member_slot_data(&group->member[0], 2), 4, 0);
+  for (int i = 0; i < 2; i++) {
+    const double first[] = { 2, 6 }, second[] = { 1, 2 };
+    CHECK_EQUAL(group->member[i].made, 3);
+    CHECK_NEAR(*(float *)ol_member_slot_data(&group->member[i], 0), first[i], 0);
+    CHECK_NEAR(*(float *)ol_member_slot_data(&group->member[i], 1), second[i], 0);
+    CHECK_NEAR(*(float *)ol_member_slot_data(&group->member[i], 2), 4, 0);
+  }
   ol_release(group);
-  ol_release(p);
+  for (int i = 0; i < 2; i++) ol_release(p[i]);
 }
 
 static void overlaps_are_found(void) {
