@@ -51,15 +51,20 @@ typedef struct handle {
   ol_symbol symbol;
 } handle;
 
-static void push(lua_State *L, ol_symbol symbol, int metatable) {
+/* Pushes a symbol that has no metatable yet. */
+static void push_bare(lua_State *L, ol_symbol symbol) {
   *(handle *)lua_newuserdatauv(L, sizeof(handle), 0) = (handle){ &symbol_key, symbol };
-  lua_pushvalue(L, metatable);
+}
+
+static void push(lua_State *L, ol_symbol symbol) {
+  push_bare(L, symbol);
+  lua_pushvalue(L, SYMBOL);
   lua_setmetatable(L, -2);
 }
 
 bool ol_to_symbol(lua_State *L, int index, ol_symbol *out) {
-  if (lua_type(L, index) != LUA_TUSERDATA || lua_rawlen(L, index) != sizeof(handle)) return false;
   const handle *self = lua_touserdata(L, index);
+  if (!self || lua_rawlen(L, index) != sizeof *self) return false; /* 0: a light one */
   if (self->mark != &symbol_key) return false;
   *out = self->symbol;
   return true;
@@ -69,9 +74,9 @@ void ol_push_operand(lua_State *L, ol_tracer *tracer, int operand) {
   ol_error error;
   ol_symbol symbol;
   ol_check(L, ol_graph_read(&error, tracer->graph, operand, &symbol), &error);
+  push_bare(L, symbol);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &symbol_key);
-  push(L, symbol, lua_gettop(L));
-  lua_remove(L, -2);
+  lua_setmetatable(L, -2);
 }
 
 static ol_tracer *running(lua_State *L) {
@@ -84,15 +89,13 @@ static ol_tracer *running(lua_State *L) {
 static ol_symbol check_input(lua_State *L, ol_tracer *tracer, int arg, const char *op) {
   ol_error error;
   ol_symbol symbol;
-  if (lua_type(L, arg) == LUA_TNUMBER) {
-    double value = lua_tonumber(L, arg);
-    if (value != value) luaL_error(L, "optim.%s: operand %d is NaN", op, arg);
-    ol_check(L, ol_graph_number(&error, tracer->graph, value, &symbol), &error);
-    return symbol;
-  }
-  if (!ol_to_symbol(L, arg, &symbol))
+  if (ol_to_symbol(L, arg, &symbol)) return symbol;
+  if (lua_type(L, arg) != LUA_TNUMBER)
     return luaL_error(L, "optim.%s: operand %d: a symbol or a number was expected, got %s", op, arg,
                       ol_type_text(L, arg));
+  double value = lua_tonumber(L, arg);
+  if (value != value) luaL_error(L, "optim.%s: operand %d is NaN", op, arg);
+  ol_check(L, ol_graph_number(&error, tracer->graph, value, &symbol), &error);
   return symbol;
 }
 
@@ -112,7 +115,7 @@ static int apply_symbols(lua_State *L, ol_rule_op op, int count) {
   ol_tracer *tracer = running(L);
   for (int i = 0; i < count; i++) in[i] = check_input(L, tracer, i + 1, ol_rule_op_table[op].name);
   ol_check(L, ol_graph_apply(&error, tracer->graph, op, in, &out), &error);
-  push(L, out, SYMBOL);
+  push(L, out);
   return 1;
 }
 
@@ -156,7 +159,7 @@ static int reduce(lua_State *L) {
   ol_tracer *tracer = running(L);
   ol_symbol in = check_input(L, tracer, 1, name);
   ol_check(L, ol_graph_reduce(&error, tracer->graph, op, in, whole ? NULL : &dim, &out), &error);
-  push(L, out, SYMBOL);
+  push(L, out);
   return 1;
 }
 
@@ -259,7 +262,7 @@ static int index_states(lua_State *L) {
   ol_tracer *tracer = running(L);
   int operand = check_state(L, tracer);
   ol_check(L, ol_graph_read(&error, tracer->graph, operand, &symbol), &error);
-  push(L, symbol, SYMBOL);
+  push(L, symbol);
   return 1;
 }
 

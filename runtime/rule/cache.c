@@ -7,7 +7,7 @@
 
 /* The structure of a graph: nodes, what is stored and added, types and, if it is bound, shapes. */
 typedef struct key {
-  uint64_t hash;
+  uint64_t hash; /* of the bytes; 0: not known yet */
   size_t size;
   unsigned char *bytes;
 } key;
@@ -20,6 +20,7 @@ typedef struct entry {
 
 struct ol_program_cache {
   int capacity, count, misses_in_a_row;
+  int last; /* the entry that was used last */
   int64_t clock, hits, compiled, evicted;
   unsigned char *scratch; /* a key being made */
   entry entries[];
@@ -91,19 +92,22 @@ static key key_of(const ol_graph *graph, unsigned char *scratch) {
     append(&k, &ndim, sizeof ndim);
     append(&k, shape->size, sizeof *shape->size * (size_t)ndim);
   }
-  k.hash = hash_of(k.bytes, k.size);
   return k;
 }
 
 static bool equal(const key *a, const key *b) {
-  return a->hash == b->hash && a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+  return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
 /* Look-up. */
 
-static entry *find(ol_program_cache *cache, const key *k) {
-  for (int i = 0; i < cache->count; i++)
-    if (equal(&cache->entries[i].key, k)) return &cache->entries[i];
+/* Mostly it is the one of the last step; the hash is computed where it is not. */
+static entry *find(ol_program_cache *cache, key *k) {
+  entry *last = &cache->entries[cache->last];
+  if (cache->count > 0 && equal(&last->key, k)) return last;
+  k->hash = hash_of(k->bytes, k->size);
+  for (entry *e = cache->entries; e < cache->entries + cache->count; e++)
+    if (e->key.hash == k->hash && equal(&e->key, k)) return e;
   return NULL;
 }
 
@@ -144,6 +148,7 @@ ol_status ol_program_cache_get(ol_error *error, ol_program_cache *cache, const o
   cache->clock++;
   if (!found) return compile(error, cache, graph, k, out);
   found->used = cache->clock;
+  cache->last = (int)(found - cache->entries);
   cache->hits++;
   cache->misses_in_a_row = 0;
   *out = ol_retain(found->program);

@@ -161,7 +161,7 @@ function forms.swap(self, kind)
   check_averages(self, rule, kind)
   uninterrupted(function()
     transaction.run(self, rule)
-    self._phase = self._phase ~= kind and kind or nil
+    self._phase = self._phase ~= kind and kind
   end)
 end
 

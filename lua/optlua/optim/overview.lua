@@ -201,7 +201,7 @@ local preview_options = {
 -- What schedules move: groups, and the container as a whole.
 local function holders(optimizer)
   local list = table.move(optimizer._groups, 1, #optimizer._groups, 1, {})
-  list[#list + 1] = optimizer._whole
+  list[#list + 1] = optimizer._whole or nil
   return list
 end
 

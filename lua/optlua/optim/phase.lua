@@ -40,7 +40,7 @@ end
 local pending, abandoned = {}, {}
 
 local function settle()
-  while abandoned[1] do table.remove(abandoned, 1)() end
+  repeat table.remove(abandoned, 1)() until not abandoned[1]
 end
 
 --- As optlua.closing; where the block's coroutine is dropped, the function is called by the next method that is looked at.
@@ -60,7 +60,7 @@ end
 
 -- The phase in which a method cannot be called.
 local function refusing(self, method)
-  settle()
+  if abandoned[1] then settle() end
   local now = self._phase or is_eval(self) and "eval"
   return now and not phases[now].legal[method] and now
 end
@@ -82,7 +82,7 @@ end
 ---@return boolean
 function phase.holds_averages(self)
   local now = self._phase
-  return now ~= nil and phases[now].averages == true
+  return now and phases[now].averages == true
 end
 
 --- Calls a function in a phase; afterwards, also after an error, that is the one before.

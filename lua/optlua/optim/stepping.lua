@@ -300,7 +300,7 @@ local function count_updates(run)
     if group.stepped then
       memory.count(work.opened)
       group.updates, group.stepped = group.updates + 1, false
-      run.optimizer._norm = nil -- of the rules alone
+      run.optimizer._norm = false -- of the rules alone
     end
   end
 end
@@ -369,15 +369,6 @@ function stepping.needs_closure(self)
   return false
 end
 
-local function is_special(self)
-  local groups = self._groups
-  for i = 1, #groups do
-    local class = groups[i].class
-    if class.step or class.gradients then return true end
-  end
-  return false
-end
-
 --- Takes a step: of the rules, and of what else there is.
 ---@param self table the optimizer
 ---@param closure? fun(): any
@@ -387,7 +378,7 @@ function stepping.step(self, closure)
   if closure ~= nil and not options.is_callable(closure) then
     blame(("%s: step: a closure is a function, not a %s"):format(self._name, type(closure)))
   end
-  if is_special(self) then
+  if self._special then
     loss = step_specially(self, closure)
   elseif closure then
     loss = step_with_closure(self, closure)

@@ -37,7 +37,7 @@ end
 ---@return boolean
 local function measures(self)
   local clip, whole = self._clip, self._whole
-  return clip.measure or clip.max_norm ~= nil or whole ~= nil and whole.scheduled.max_norm ~= nil
+  return clip.measure or clip.max_norm ~= nil or whole and whole.scheduled.max_norm ~= nil
 end
 
 -- Raises, or with `skip` returns nothing, when a gradient is not finite.
@@ -71,8 +71,8 @@ local function note(self, norm)
   for i = 1, #groups do
     if groups[i].sleeps then groups[i]:wake() end
   end
-  self._norm = norm
-  if self._idle == "once" then self._idle = nil end
+  self._norm = norm or false
+  if self._idle == "once" then self._idle = false end
 end
 
 -- Whether a parameter could be updated.
@@ -89,7 +89,7 @@ end
 ---@param self table
 local function note_idle(self)
   if self._idle == "said" or #self._members > 0 or not has_awake(self._groups) then return end
-  if self._idle == nil then
+  if not self._idle then
     self._idle = "once"
     return
   end

@@ -157,7 +157,7 @@ local function record_of(state, began)
       local known, lr = pcall(function() return group.lr end)
       if known then record["lr." .. group.name] = lr end
     end
-    record.grad_norm = state.optimizers._norm
+    record.grad_norm = state.optimizers._norm or nil
   end
   return record
 end

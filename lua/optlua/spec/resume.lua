@@ -30,7 +30,7 @@ end
 local function holders(optimizers)
   local groups = rawget(optimizers, "_groups") or {}
   local list = table.move(groups, 1, #groups, 1, {})
-  list[#list + 1] = rawget(optimizers, "_whole")
+  list[#list + 1] = rawget(optimizers, "_whole") or nil
   return list
 end
 
