@@ -18,15 +18,24 @@ TARGET static inline T NAME(root)(T v) {
 TARGET static inline T NAME(size_of)(T v) {
   return sizeof(T) == sizeof(float) ? (T)__builtin_fabsf((float)v) : (T)__builtin_fabs(v);
 }
-TARGET static inline T NAME(smaller)(T l, T r) { return ((l != l) | (l <= r)) ? l : r; }
-TARGET static inline T NAME(larger)(T l, T r) { return ((l != l) | (l >= r)) ? l : r; }
-/* The larger of v and low, or high if that is smaller; gcc vectorises no nest of the two. */
-TARGET static inline T NAME(clamped)(T v, T low, T high) {
-  T raised = NAME(larger)(v, low);
-  bool above = !((raised != raised) | (raised <= high));
-  return above ? high : raised;
+/* The first line is one instruction: l where they are equal or one is NaN. Where r is a number of
+ * the rule, the compiler asks outside the loop whether that is NaN. */
+TARGET static inline T NAME(smaller)(T l, T r) {
+  T smaller = r < l ? r : l;
+  return r != r ? r : smaller;
 }
-TARGET static inline T NAME(sign)(T v) { return v > 0 ? (T)1 : v < 0 ? (T)-1 : (T)0; }
+TARGET static inline T NAME(larger)(T l, T r) {
+  T larger = r > l ? r : l;
+  return r != r ? r : larger;
+}
+TARGET static inline T NAME(clamped)(T v, T low, T high) {
+  return NAME(smaller)(NAME(larger)(v, low), high);
+}
+TARGET static inline T NAME(sign)(T v) {
+  T one = sizeof(T) == sizeof(float) ? (T)__builtin_copysignf(1, (float)v)
+                                     : (T)__builtin_copysign(1, v);
+  return ((v < 0) | (v > 0)) ? one : (T)0;
+}
 TARGET static inline T NAME(lerp)(T l, T r, T w) {
   T near_l = l + w * (r - l), near_r = r - (r - l) * ((T)1 - w);
   return NAME(size_of)(w) < (T)0.5 ? near_l : near_r;
