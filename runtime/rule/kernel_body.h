@@ -25,8 +25,13 @@
 #undef SQRT
 #undef MIN
 #undef MAX
+#undef LT
+#undef GT
+#undef ABS
 #undef SIGN
 #undef LERP
+#undef CLAMP
+#undef WHERE
 #undef PLAIN_OPS
 #undef FUNCTIONS
 #undef T

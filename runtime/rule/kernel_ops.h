@@ -2,15 +2,20 @@
 
 /* Elementwise arithmetic, as op.h says. */
 
-#define ADD(l, r)     ((l) + (r))
-#define SUB(l, r)     ((l) - (r))
-#define MUL(l, r)     ((l) * (r))
-#define DIV(l, r)     ((l) / (r))
-#define SQRT(v)       NAME(root)(v)
-#define MIN(l, r)     NAME(smaller)(l, r)
-#define MAX(l, r)     NAME(larger)(l, r)
-#define SIGN(v)       NAME(sign)(v)
-#define LERP(l, r, w) NAME(lerp)(l, r, w)
+#define ADD(l, r)         ((l) + (r))
+#define SUB(l, r)         ((l) - (r))
+#define MUL(l, r)         ((l) * (r))
+#define DIV(l, r)         ((l) / (r))
+#define SQRT(v)           NAME(root)(v)
+#define MIN(l, r)         NAME(smaller)(l, r)
+#define MAX(l, r)         NAME(larger)(l, r)
+#define LT(l, r)          ((l) < (r) ? (T)1 : (T)0)
+#define GT(l, r)          ((l) > (r) ? (T)1 : (T)0)
+#define ABS(v)            NAME(size_of)(v)
+#define SIGN(v)           NAME(sign)(v)
+#define LERP(l, r, at)    NAME(lerp)(l, r, at)
+#define CLAMP(v, l, h)    NAME(clamped)(v, l, h)
+#define WHERE(v, yes, no) ((v) != 0 ? (yes) : (no))
 
 TARGET static inline T NAME(root)(T v) {
   return sizeof(T) == sizeof(float) ? (T)__builtin_sqrtf((float)v) : (T)__builtin_sqrt(v);
@@ -45,24 +50,24 @@ TARGET static inline T NAME(lerp)(T l, T r, T w) {
 #define OPERANDS(s, op)                                                                            \
   T *out = NAME(at)(s, (op)->place[0]);                                                            \
   const T *x = NAME(at)(s, (op)->place[1]), *y = NAME(at)(s, (op)->place[2]),                      \
-          *z = NAME(at)(s, (op)->place[3]);                                                        \
-  (void)y, (void)z
+          *z = NAME(at)(s, (op)->place[3]), *w = NAME(at)(s, (op)->place[4]);                      \
+  (void)y, (void)z, (void)w
 
 /* The forms. */
 
 #define FORM(name, expression)                                                                     \
-  TARGET static inline T NAME(value_##name)(const T *number, T x, T y, T z) {                      \
+  TARGET static inline T NAME(value_##name)(const T *number, T x, T y, T z, T w) {                 \
     T a = number[0], b = number[1], c = number[2], d = number[3], e = number[4], f = number[5],    \
       g = number[6];                                                                               \
     (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g;                                 \
-    (void)x, (void)y, (void)z;                                                                     \
+    (void)x, (void)y, (void)z, (void)w;                                                            \
     return expression;                                                                             \
   }                                                                                                \
   TARGET static void NAME(form_##name)(NAME(state) * s, const NAME(op) * op, int n) {              \
     OPERANDS(s, op);                                                                               \
     T number[OL_FORM_NUMBERS];                                                                     \
     memcpy(number, op->number, sizeof number);                                                     \
-    EACH(n, out[k] = NAME(value_##name)(number, x[k], y[k], z[k]));                                \
+    EACH(n, out[k] = NAME(value_##name)(number, x[k], y[k], z[k], w[k]));                          \
   }
 OL_FORMS(FORM)
 #undef FORM
@@ -77,19 +82,19 @@ OL_FORMS(FORM)
   X(NEG, -x[k])                                                                                    \
   X(SQRT, SQRT(x[k]))                                                                              \
   X(RSQRT, (T)1 / SQRT(x[k]))                                                                      \
-  X(ABS, NAME(size_of)(x[k]))                                                                      \
+  X(ABS, ABS(x[k]))                                                                                \
   X(SIGN, SIGN(x[k]))                                                                              \
   X(MIN, MIN(x[k], y[k]))                                                                          \
   X(MAX, MAX(x[k], y[k]))                                                                          \
-  X(LT, x[k] < y[k] ? (T)1 : (T)0)                                                                 \
+  X(LT, LT(x[k], y[k]))                                                                            \
   X(LE, x[k] <= y[k] ? (T)1 : (T)0)                                                                \
-  X(GT, x[k] > y[k] ? (T)1 : (T)0)                                                                 \
+  X(GT, GT(x[k], y[k]))                                                                            \
   X(GE, x[k] >= y[k] ? (T)1 : (T)0)                                                                \
   X(EQ, x[k] == y[k] ? (T)1 : (T)0)                                                                \
   X(NE, x[k] != y[k] ? (T)1 : (T)0)                                                                \
-  X(CLAMP, NAME(clamped)(x[k], y[k], z[k]))                                                        \
+  X(CLAMP, CLAMP(x[k], y[k], z[k]))                                                                \
   X(LERP, LERP(x[k], y[k], z[k]))                                                                  \
-  X(WHERE, x[k] != 0 ? y[k] : z[k])
+  X(WHERE, WHERE(x[k], y[k], z[k]))
 
 #define PLAIN(name, expression)                                                                    \
   TARGET static void NAME(plain_##name)(NAME(state) * s, const NAME(op) * op, int n) {             \

@@ -23,6 +23,7 @@ typedef struct matcher {
 
 typedef struct attempt {
   ol_match match;
+  uint8_t bound; /* letters that stand for a number already, a bit each */
   int goals;
   goal goal[GOALS];
 } attempt;
@@ -33,8 +34,14 @@ static void push(attempt *t, const uint8_t *at, int node, int sign) {
   t->goal[t->goals++] = (goal){ at, node, sign };
 }
 
-static void bind(attempt *t, uint8_t letter, int source, int sign) {
-  t->match.factor[letter - 'a'] = (ol_factor){ (int16_t)source, (int16_t)sign };
+/* Whether a letter may stand for a number: it does not stand for another one. */
+static bool bind(attempt *t, uint8_t letter, int source, int sign) {
+  ol_factor *factor = &t->match.factor[letter - 'a'];
+  const int bit = 1 << (letter - 'a');
+  if (t->bound & bit) return factor->source == source && factor->sign == sign;
+  *factor = (ol_factor){ (int16_t)source, (int16_t)sign };
+  t->bound = (uint8_t)(t->bound | bit);
+  return true;
 }
 
 static const ol_graph_node *node_at(const matcher *m, int node) {
@@ -54,6 +61,20 @@ static bool opens(const matcher *m, int node, ol_rule_op op) {
   return node_at(m, node)->op == op && (node == m->root || m->open[node]);
 }
 
+/* Takes the signs off a node that the form may look into; gives their product. */
+static int unsigned_input(const matcher *m, int *node) {
+  int sign = 1;
+  for (; opens(m, *node, OL_RULE_NEG); sign = -sign) *node = input(m, *node, 0);
+  return sign;
+}
+
+/* Whether the node can be the expression at `at`, a number or more; then it remains to be shown. */
+static bool push_input(const matcher *m, attempt *t, const uint8_t *at, int node) {
+  if (ol_form_is_number(*at)) return is_scalar(m, node) && bind(t, *at, m->plan->number[node], 1);
+  push(t, at, node, 1);
+  return true;
+}
+
 /* letter * right */
 static void solve_scaled(const matcher *m, const attempt *from, goal want) {
   uint8_t letter = want.at[1];
@@ -61,9 +82,9 @@ static void solve_scaled(const matcher *m, const attempt *from, goal want) {
   if (opens(m, want.node, OL_RULE_MUL))
     for (int i = 0; i < 2; i++) {
       int number = input(m, want.node, i), other = input(m, want.node, 1 - i);
-      if (!is_scalar(m, number)) continue;
       attempt t = *from;
-      bind(&t, letter, m->plan->number[number], want.sign);
+      int sign = want.sign * unsigned_input(m, &other);
+      if (!is_scalar(m, number) || !bind(&t, letter, m->plan->number[number], sign)) continue;
       push(&t, right, other, 1);
       solve(m, &t);
     }
@@ -73,7 +94,7 @@ static void solve_scaled(const matcher *m, const attempt *from, goal want) {
     solve(m, &t);
   }
   attempt t = *from;
-  bind(&t, letter, OL_FACTOR_ONE, want.sign);
+  if (!bind(&t, letter, OL_FACTOR_ONE, want.sign)) return;
   push(&t, right, want.node, 1);
   solve(m, &t);
 }
@@ -86,14 +107,14 @@ static void solve_shifted(const matcher *m, const attempt *from, goal want) {
   if (want.sign > 0 && (minus || opens(m, want.node, OL_RULE_ADD)))
     for (int i = 0; i < 2; i++) { /* the number is input i */
       int number = input(m, want.node, i), other = input(m, want.node, 1 - i);
-      if (!is_scalar(m, number)) continue;
+      int sign = minus && i == 1 ? -1 : 1;
       attempt t = *from;
-      bind(&t, letter, m->plan->number[number], minus && i == 1 ? -1 : 1);
+      if (!is_scalar(m, number) || !bind(&t, letter, m->plan->number[number], sign)) continue;
       push(&t, left, other, minus && i == 0 ? -1 : 1);
       solve(m, &t);
     }
   attempt t = *from;
-  bind(&t, letter, OL_FACTOR_NOTHING, 1);
+  if (!bind(&t, letter, OL_FACTOR_NOTHING, 1)) return;
   push(&t, left, want.node, want.sign);
   solve(m, &t);
 }
@@ -117,8 +138,9 @@ static void solve_product(const matcher *m, const attempt *from, goal want) {
   if (!opens(m, want.node, OL_RULE_MUL)) return;
   for (int i = 0; i < 2; i++) {
     attempt t = *from;
-    push(&t, left, input(m, want.node, i), want.sign);
-    push(&t, right, input(m, want.node, 1 - i), 1);
+    int other = input(m, want.node, 1 - i), sign = want.sign * unsigned_input(m, &other);
+    push(&t, left, input(m, want.node, i), sign);
+    push(&t, right, other, 1);
     solve(m, &t);
   }
 }
@@ -128,48 +150,37 @@ static void solve_quotient(const matcher *m, const attempt *from, goal want) {
   const uint8_t *left = want.at + 1, *right = ol_form_skip(left);
   bool open = opens(m, want.node, OL_RULE_DIV), number = ol_form_is_number(*right);
   int divisor = open ? input(m, want.node, 1) : -1;
-  if (open && number == is_scalar(m, divisor)) {
+  if (open) {
     attempt t = *from;
-    if (number)
-      bind(&t, *right, m->plan->number[divisor], 1);
-    else
-      push(&t, right, divisor, 1);
-    push(&t, left, input(m, want.node, 0), want.sign);
-    solve(m, &t);
+    if (push_input(m, &t, right, divisor)) {
+      push(&t, left, input(m, want.node, 0), want.sign);
+      solve(m, &t);
+    }
   }
   if (!number) return;
   attempt t = *from;
-  bind(&t, *right, OL_FACTOR_ONE, 1);
+  if (!bind(&t, *right, OL_FACTOR_ONE, 1)) return;
   push(&t, left, want.node, want.sign);
   solve(m, &t);
 }
 
-/* max(left, letter), lerp(x, y, letter) */
-static void solve_bounded(const matcher *m, const attempt *from, goal want, ol_rule_op op) {
-  int last = op == OL_RULE_LERP ? 2 : 1;
-  if (want.sign < 0 || !opens(m, want.node, op)) return;
-  int number = input(m, want.node, last);
-  if (!is_scalar(m, number)) return;
+/* Any other operation: its inputs in order, each an expression or a letter. */
+static void solve_operation(const matcher *m, const attempt *from, goal want) {
+  if (want.sign < 0 || !opens(m, want.node, (ol_rule_op)*want.at)) return;
   attempt t = *from;
   const uint8_t *at = want.at + 1;
-  for (int i = 0; i < last; i++, at = ol_form_skip(at)) push(&t, at, input(m, want.node, i), 1);
-  bind(&t, *at, m->plan->number[number], 1);
-  solve(m, &t);
-}
-
-/* sqrt(value), sign(value) */
-static void solve_unary(const matcher *m, const attempt *from, goal want, ol_rule_op op) {
-  if (want.sign < 0 || !opens(m, want.node, op)) return;
-  attempt t = *from;
-  push(&t, want.at + 1, input(m, want.node, 0), 1);
+  for (int i = 0; i < ol_form_inputs(*want.at); i++, at = ol_form_skip(at))
+    if (!push_input(m, &t, at, input(m, want.node, i))) return;
   solve(m, &t);
 }
 
 static void solve_array(const matcher *m, const attempt *from, goal want) {
   if (want.sign < 0 || want.node == m->root) return;
   attempt t = *from;
-  t.match.leaf[*want.at - 'x'] = (int16_t)want.node;
-  t.match.arrays++;
+  int16_t *leaf = &t.match.leaf[*want.at - 'x'];
+  if (*leaf >= 0 && *leaf != want.node) return;
+  t.match.arrays += *leaf < 0;
+  *leaf = (int16_t)want.node;
   solve(m, &t);
 }
 
@@ -180,25 +191,25 @@ static void solve(const matcher *m, const attempt *from) {
   }
   attempt rest = *from;
   goal want = rest.goal[--rest.goals];
+  if (ol_form_is_array(*want.at)) {
+    solve_array(m, &rest, want);
+    return;
+  }
   switch (*want.at) {
-  case OL_EXPR_ADD:
+  case OL_RULE_ADD:
     if (ol_form_is_number(*ol_form_skip(want.at + 1)))
       solve_shifted(m, &rest, want);
     else
       solve_sum(m, &rest, want);
     break;
-  case OL_EXPR_MUL:
+  case OL_RULE_MUL:
     if (ol_form_is_number(want.at[1]))
       solve_scaled(m, &rest, want);
     else
       solve_product(m, &rest, want);
     break;
-  case OL_EXPR_DIV: solve_quotient(m, &rest, want); break;
-  case OL_EXPR_MAX: solve_bounded(m, &rest, want, OL_RULE_MAX); break;
-  case OL_EXPR_LERP: solve_bounded(m, &rest, want, OL_RULE_LERP); break;
-  case OL_EXPR_SQRT: solve_unary(m, &rest, want, OL_RULE_SQRT); break;
-  case OL_EXPR_SIGN: solve_unary(m, &rest, want, OL_RULE_SIGN); break;
-  default: solve_array(m, &rest, want);
+  case OL_RULE_DIV: solve_quotient(m, &rest, want); break;
+  default: solve_operation(m, &rest, want);
   }
 }
 
@@ -207,6 +218,7 @@ void ol_match_forms(const ol_plan *plan, int node, const bool *open, ol_match_fn
   matcher m = { .plan = plan, .open = open, .root = node, .fn = fn, .context = context };
   for (int form = 0; form < OL_FORM_COUNT; form++) {
     attempt t = { .match = { .form = form } };
+    for (int i = 0; i < OL_FORM_ARRAYS; i++) t.match.leaf[i] = -1;
     for (int i = 0; i < OL_FORM_NUMBERS; i++) t.match.factor[i] = (ol_factor){ OL_FACTOR_ONE, 1 };
     push(&t, ol_form_table[form], node, 1);
     solve(&m, &t);

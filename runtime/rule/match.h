@@ -8,7 +8,7 @@
 typedef struct ol_match {
   int form;
   int arrays;                        /* how many it reads */
-  int16_t leaf[OL_FORM_ARRAYS];      /* x y z: nodes */
+  int16_t leaf[OL_FORM_ARRAYS];      /* x y z w: nodes */
   ol_factor factor[OL_FORM_NUMBERS]; /* a … g */
 } ol_match;
 

@@ -48,7 +48,7 @@ static ol_draft *add(schedule *s, int code, int value, int in, int array) {
   ol_draft *draft = &s->draft[s->count++];
   *draft = (ol_draft){ .code = (uint8_t)code,
                        .value = (int16_t)value,
-                       .in = { (int16_t)in, NONE, NONE },
+                       .in = { (int16_t)in, NONE, NONE, NONE },
                        .array = (int16_t)array };
   if (value >= 0) s->maker[value] = (int16_t)(s->count - 1);
   return draft;

@@ -86,6 +86,26 @@ static void put_slot(text *t, int index) {
     put_number(t, slot->factor.source);
 }
 
+/* Operations: an infix between their inputs, or a call. */
+
+static const char *const infix[OL_RULE_OP_COUNT] = {
+  [OL_RULE_ADD] = "+", [OL_RULE_SUB] = "-", [OL_RULE_MUL] = "*", [OL_RULE_DIV] = "/",
+  [OL_RULE_POW] = "^", [OL_RULE_LT] = "<",  [OL_RULE_LE] = "<=", [OL_RULE_GT] = ">",
+  [OL_RULE_GE] = ">=", [OL_RULE_EQ] = "==", [OL_RULE_NE] = "~=",
+};
+
+/* What stands before input i, and after the last one. */
+static void put_before(text *t, int operation, int i) {
+  if (!infix[operation])
+    put(t, i > 0 ? ", " : "%s(", ol_rule_op_table[operation].name);
+  else if (i > 0)
+    put(t, " %s ", infix[operation]);
+}
+
+static void put_after(text *t, int operation) {
+  if (!infix[operation]) put(t, ")");
+}
+
 /* Fused forms, without the numbers that a rule does not have. */
 
 enum { SUM = 1, PRODUCT, POWER }; /* how tightly an expression binds */
@@ -129,7 +149,7 @@ static void put_scaled(text *t, const ol_instruction *op, const uint8_t *at, int
   if (brackets) put(t, ")");
 }
 
-static bool is_scaled(const uint8_t *at) { return *at == OL_EXPR_MUL && ol_form_is_number(at[1]); }
+static bool is_scaled(const uint8_t *at) { return *at == OL_RULE_MUL && ol_form_is_number(at[1]); }
 
 /* left + right, or left + number */
 static void put_sum(text *t, const ol_instruction *op, const uint8_t *at, int binding) {
@@ -163,7 +183,7 @@ static void put_product(text *t, const ol_instruction *op, const uint8_t *at, in
   }
   if (binding > PRODUCT) put(t, "(");
   put_form(t, op, left, PRODUCT);
-  put(t, *at == OL_EXPR_MUL ? "*" : "/");
+  put(t, *at == OL_RULE_MUL ? "*" : "/");
   if (number)
     put_number(t, factor_at(op, *right).source);
   else
@@ -172,30 +192,25 @@ static void put_product(text *t, const ol_instruction *op, const uint8_t *at, in
 }
 
 static void put_call(text *t, const ol_instruction *op, const uint8_t *at) {
-  static const char *const names[] = {
-    [OL_EXPR_MAX] = "max", [OL_EXPR_SQRT] = "sqrt", [OL_EXPR_SIGN] = "sign", [OL_EXPR_LERP] = "lerp"
-  };
-  int inputs = ol_form_inputs(*at);
-  put(t, "%s(", names[*at]);
   const uint8_t *input = at + 1;
-  for (int i = 0; i < inputs; i++, input = ol_form_skip(input)) {
-    if (i > 0) put(t, ", ");
+  for (int i = 0; i < ol_form_inputs(*at); i++, input = ol_form_skip(input)) {
+    put_before(t, *at, i);
     if (ol_form_is_number(*input))
       put_number(t, factor_at(op, *input).source);
     else
       put_form(t, op, input, SUM);
   }
-  put(t, ")");
+  put_after(t, *at);
 }
 
 static void put_form(text *t, const ol_instruction *op, const uint8_t *at, int binding) {
   if (ol_form_is_array(*at))
     put_slot(t, op->in[*at - 'x']);
-  else if (*at == OL_EXPR_ADD)
+  else if (*at == OL_RULE_ADD)
     put_sum(t, op, at, binding);
   else if (is_scaled(at))
     put_scaled(t, op, at, binding, false);
-  else if (*at == OL_EXPR_MUL || *at == OL_EXPR_DIV)
+  else if (*at == OL_RULE_MUL || *at == OL_RULE_DIV)
     put_product(t, op, at, binding);
   else
     put_call(t, op, at);
@@ -204,22 +219,12 @@ static void put_form(text *t, const ol_instruction *op, const uint8_t *at, int b
 /* Instructions. */
 
 static void put_plain(text *t, const ol_instruction *op) {
-  static const char *const infix[OL_RULE_OP_COUNT] = {
-    [OL_RULE_ADD] = "+", [OL_RULE_SUB] = "-", [OL_RULE_MUL] = "*", [OL_RULE_DIV] = "/",
-    [OL_RULE_POW] = "^", [OL_RULE_LT] = "<",  [OL_RULE_LE] = "<=", [OL_RULE_GT] = ">",
-    [OL_RULE_GE] = ">=", [OL_RULE_EQ] = "==", [OL_RULE_NE] = "~=",
-  };
-  int code = op->code - OL_CODE_OP;
-  bool between = infix[code] != NULL;
-  if (!between) put(t, "%s(", ol_rule_op_table[code].name);
-  for (int i = 0; i < ol_rule_op_table[code].inputs; i++) {
-    if (i > 0 && between)
-      put(t, " %s ", infix[code]);
-    else if (i > 0)
-      put(t, ", ");
+  int operation = op->code - OL_CODE_OP;
+  for (int i = 0; i < ol_rule_op_table[operation].inputs; i++) {
+    put_before(t, operation, i);
     put_slot(t, op->in[i]);
   }
-  if (!between) put(t, ")");
+  put_after(t, operation);
 }
 
 static void put_access(text *t, const ol_access *access) {

@@ -9,10 +9,10 @@ static const char *const names[] = {
 #undef NAME
 };
 
-enum { ELEMENTS = 1000, OPERANDS = 6 };
+enum { ELEMENTS = 1000, OPERANDS = 6, FORM_OPERANDS = 1 + OL_FORM_ARRAYS };
 
 static void begin(int operands, ol_dtype dtype, ol_dtype state) {
-  ol_operand operand[OPERANDS];
+  ol_operand operand[OPERANDS] = { 0 };
   ol_shape shape = { 1, { ELEMENTS } };
   for (int i = 0; i < operands; i++)
     operand[i].dtype = i < 2 ? dtype : state, operand[i].shape = NULL;
@@ -21,17 +21,12 @@ static void begin(int operands, ol_dtype dtype, ol_dtype state) {
 
 /* The expression as a rule spells it; arrays are operands 1 …, numbers all different. */
 static ol_symbol plain(const uint8_t *at) {
-  static const ol_rule_op ops[] = {
-    [OL_EXPR_ADD] = OL_RULE_ADD,  [OL_EXPR_MUL] = OL_RULE_MUL,   [OL_EXPR_DIV] = OL_RULE_DIV,
-    [OL_EXPR_MAX] = OL_RULE_MAX,  [OL_EXPR_SQRT] = OL_RULE_SQRT, [OL_EXPR_SIGN] = OL_RULE_SIGN,
-    [OL_EXPR_LERP] = OL_RULE_LERP
-  };
   if (ol_form_is_number(*at)) return number(0.3 + 0.1 * (*at - 'a'));
   if (ol_form_is_array(*at)) return read_operand(1 + *at - 'x');
   ol_symbol in[3] = { -1, -1, -1 };
   const uint8_t *input = at + 1;
   for (int i = 0; i < ol_form_inputs(*at); i++, input = ol_form_skip(input)) in[i] = plain(input);
-  return apply(ops[*at], in[0], in[1], in[2]);
+  return apply((ol_rule_op)*at, in[0], in[1], in[2]);
 }
 
 static arrays make_arrays(int operands) {
@@ -63,12 +58,12 @@ static void gives_the_naive_bits(const ol_program *program, int operands) {
 
 static void is_one_instruction(int form, ol_dtype dtype) {
   ol_program *program;
-  begin(4, dtype, dtype);
+  begin(FORM_OPERANDS, dtype, dtype);
   store(0, plain(ol_form_table[form]));
   if (!ok(ol_program_compile(&error, graph, &program))) return;
   bool one = program->instructions == 1 && program->code->pass[0].instruction[0].code == form;
   if (!CHECK(one)) printf("  %s\n", names[form]), show(program);
-  gives_the_naive_bits(program, 4);
+  gives_the_naive_bits(program, FORM_OPERANDS);
   ol_release(program);
 }
 
@@ -132,6 +127,100 @@ static void adadelta(void) {
   store(0, sub(read_operand(0), delta));
 }
 
+static ol_symbol square(ol_symbol x) { return mul(x, x); }
+
+/* (c*y + d*z) / (e*sqrt(w) + 1e-8) subtracted from p. */
+static void step_by(ol_symbol direction, int variance) {
+  ol_symbol denominator = add(times(10.5, root(read_operand(variance))), number(1e-8));
+  store(0, sub(read_operand(0), times(1e-3, divide(direction, denominator))));
+}
+
+/* The gradient with a decay is part of three forms, and needs no instruction. */
+static void adam_decay(void) {
+  ol_symbol g = add(read_operand(1), times(0.01, read_operand(0)));
+  store(2, add(times(0.9, read_operand(2)), times(0.1, g)));
+  store(3, add(times(0.999, read_operand(3)), mul(times(0.001, g), g)));
+  step_by(read_operand(2), 3);
+}
+
+static void rmsprop_decay(void) {
+  ol_symbol g = add(read_operand(1), times(0.01, read_operand(0)));
+  store(2, add(times(0.999, read_operand(2)), times(0.001, square(g))));
+  step_by(g, 2);
+}
+
+/* A sign goes into the numbers. */
+static void nadam_maximize(void) {
+  ol_symbol g = apply(OL_RULE_NEG, read_operand(1), -1, -1);
+  store(2, add(times(0.9, read_operand(2)), times(0.1, g)));
+  store(3, add(times(0.999, read_operand(3)), times(0.001, square(g))));
+  step_by(add(times(0.1, g), times(0.8, read_operand(2))), 3);
+}
+
+static void adabelief(void) {
+  ol_symbol g = read_operand(1);
+  store(2, add(times(0.9, read_operand(2)), times(0.1, g)));
+  ol_symbol surprise = sub(g, read_operand(2));
+  ol_symbol v = add(times(0.999, read_operand(3)), mul(times(0.001, surprise), surprise));
+  store(3, add(v, number(1e-16)));
+  step_by(read_operand(2), 3);
+}
+
+/* The difference of gradients is part of two forms. */
+static void adan(void) {
+  ol_symbol g = read_operand(1), difference = sub(g, read_operand(5));
+  ol_symbol ahead = add(g, times(0.92, difference));
+  store(2, add(times(0.98, read_operand(2)), times(0.02, g)));
+  store(3, add(times(0.92, read_operand(3)), times(0.08, difference)));
+  store(4, add(times(0.99, read_operand(4)), mul(times(0.01, ahead), ahead)));
+  store(5, g);
+  step_by(add(times(6.0, read_operand(2)), times(1.7, read_operand(3))), 4);
+}
+
+static void adamax(void) {
+  ol_symbol g = read_operand(1);
+  store(2, add(times(0.9, read_operand(2)), times(0.1, g)));
+  ol_symbol size = add(apply(OL_RULE_ABS, g, -1, -1), number(1e-8));
+  store(3, apply(OL_RULE_MAX, times(0.999, read_operand(3)), size, -1));
+  store(0, sub(read_operand(0), times(0.1, divide(read_operand(2), read_operand(3)))));
+}
+
+static void rprop(void) {
+  ol_symbol g = read_operand(1), agreement = mul(g, read_operand(2));
+  ol_symbol turned = apply(OL_RULE_LT, agreement, number(0), -1);
+  ol_symbol agreed = apply(OL_RULE_GT, agreement, number(0), -1);
+  ol_symbol factor = apply(OL_RULE_WHERE, agreed, number(1.2), number(1));
+  factor = apply(OL_RULE_WHERE, turned, number(0.5), factor);
+  ol_symbol size = mul(read_operand(3), factor);
+  store(3, apply(OL_RULE_CLAMP, size, number(1e-6), number(50)));
+  store(2, apply(OL_RULE_WHERE, turned, number(0), g));
+  ol_symbol sign = apply(OL_RULE_SIGN, read_operand(2), -1, -1);
+  store(0, sub(read_operand(0), mul(sign, read_operand(3))));
+}
+
+static void signum(void) {
+  store(2, add(times(0.9, read_operand(2)), times(0.1, read_operand(1))));
+  ol_symbol sign = apply(OL_RULE_SIGN, read_operand(2), -1, -1);
+  store(0, sub(read_operand(0), times(0.1, sign)));
+}
+
+/* Both forms could take the gradient apart; but then each would read what the other writes. */
+static void schedule_free(void) {
+  ol_symbol p = read_operand(0), g = add(read_operand(1), times(0.01, p));
+  ol_symbol average = apply(OL_RULE_LERP, p, read_operand(2), number(0.1));
+  store(0, add(average, times(-0.3, g)));
+  store(2, sub(read_operand(2), times(0.1, g)));
+}
+
+static void schedule_free_adamw(void) {
+  ol_symbol p = read_operand(0), g = read_operand(1);
+  store(3, add(times(0.999, read_operand(3)), times(0.001, square(g))));
+  ol_symbol d = divide(g, add(times(10.5, root(read_operand(3))), number(1e-8)));
+  ol_symbol average = apply(OL_RULE_LERP, p, read_operand(2), number(0.1));
+  store(0, add(average, times(-0.3, d)));
+  store(2, sub(read_operand(2), times(0.1, d)));
+}
+
 static void needs(const char *name, void (*rule)(void), int states, int instructions) {
   ol_program *program;
   begin(2 + states, OL_F32, OL_F32);
@@ -160,6 +249,16 @@ int main(void) {
   needs("Adagrad", adagrad, 1, 2);
   needs("centered RMSprop", rmsprop_centered, 2, 4);
   needs("Adadelta", adadelta, 2, 4);
+  needs("Adam with a decay", adam_decay, 2, 3);
+  needs("RMSprop with a decay", rmsprop_decay, 1, 2);
+  needs("NAdam uphill", nadam_maximize, 2, 3);
+  needs("AdaBelief", adabelief, 2, 3);
+  needs("Adan", adan, 4, 6);
+  needs("Adamax", adamax, 2, 3);
+  needs("Rprop", rprop, 2, 3);
+  needs("Signum", signum, 1, 2);
+  needs("Schedule-Free SGD with a decay", schedule_free, 1, 3);
+  needs("Schedule-Free AdamW", schedule_free_adamw, 2, 4);
   ol_graph_free(graph);
   return check_summary();
 }

@@ -35,33 +35,50 @@ static ol_symbol attempt(const pool *p, ol_rule_op op, ol_symbol x, ol_symbol y,
   return ol_graph_apply(&error, graph, op, in, &out) == OL_OK ? out : choose(p);
 }
 
+/* What the letters of a form stand for. */
+typedef struct letters {
+  ol_symbol number[OL_FORM_NUMBERS], array[OL_FORM_ARRAYS];
+} letters;
+
 /* A form, spelled in one of its many ways. */
-static ol_symbol spell(const uint8_t *at, const pool *p) {
-  const uint8_t *left = at + 1, *right = ol_form_inputs(*at) > 1 ? ol_form_skip(left) : NULL;
-  if (ol_form_is_array(*at)) return choose(p);
-  if (ol_form_is_number(*at)) return number(some_number());
-  ol_symbol l = spell(left, p), r = right ? spell(right, p) : -1;
-  bool left_number = ol_form_is_number(*left), right_number = right && ol_form_is_number(*right);
-  bool absent = (left_number || right_number) && pick(3) == 0;
-  ol_symbol kept = left_number ? r : l;
-  switch (*at) {
-  case OL_EXPR_SQRT: return attempt(p, OL_RULE_SQRT, l, -1, -1);
-  case OL_EXPR_SIGN: return attempt(p, OL_RULE_SIGN, l, -1, -1);
-  case OL_EXPR_MAX: return attempt(p, OL_RULE_MAX, l, r, -1);
-  case OL_EXPR_LERP: return attempt(p, OL_RULE_LERP, l, r, number(some_number()));
-  case OL_EXPR_DIV: return absent ? kept : attempt(p, OL_RULE_DIV, l, r, -1);
-  case OL_EXPR_MUL:
-    if (absent) return pick(3) ? kept : attempt(p, OL_RULE_NEG, kept, -1, -1);
-    return pick(2) ? attempt(p, OL_RULE_MUL, l, r, -1) : attempt(p, OL_RULE_MUL, r, l, -1);
-  default: break;
+static ol_symbol spell(const uint8_t *at, const pool *p, const letters *stand) {
+  if (ol_form_is_array(*at)) return stand->array[*at - 'x'];
+  if (ol_form_is_number(*at)) return stand->number[*at - 'a'];
+  const uint8_t *input = at + 1;
+  ol_symbol in[3] = { -1, -1, -1 }, kept = -1;
+  bool letter = false;
+  for (int i = 0; i < ol_form_inputs(*at); i++, input = ol_form_skip(input)) {
+    in[i] = spell(input, p, stand);
+    if (ol_form_is_number(*input))
+      letter = true;
+    else
+      kept = in[i];
   }
-  if (absent) return kept;
-  ol_rule_op op = pick(2) ? OL_RULE_ADD : OL_RULE_SUB;
-  return pick(2) ? attempt(p, op, l, r, -1) : attempt(p, op, r, l, -1);
+  bool absent = letter && pick(3) == 0;
+  switch (*at) {
+  case OL_RULE_DIV: return absent ? kept : attempt(p, OL_RULE_DIV, in[0], in[1], -1);
+  case OL_RULE_MUL:
+    if (absent) return pick(3) ? kept : attempt(p, OL_RULE_NEG, kept, -1, -1);
+    return pick(2) ? attempt(p, OL_RULE_MUL, in[0], in[1], -1)
+                   : attempt(p, OL_RULE_MUL, in[1], in[0], -1);
+  case OL_RULE_ADD: {
+    if (absent) return kept;
+    ol_rule_op op = pick(2) ? OL_RULE_ADD : OL_RULE_SUB;
+    return pick(2) ? attempt(p, op, in[0], in[1], -1) : attempt(p, op, in[1], in[0], -1);
+  }
+  default: return attempt(p, (ol_rule_op)*at, in[0], in[1], in[2]);
+  }
+}
+
+static ol_symbol some_form(const pool *p) {
+  letters stand;
+  for (int i = 0; i < OL_FORM_NUMBERS; i++) stand.number[i] = number(some_number());
+  for (int i = 0; i < OL_FORM_ARRAYS; i++) stand.array[i] = choose(p);
+  return spell(ol_form_table[pick(OL_FORM_COUNT)], p, &stand);
 }
 
 static ol_symbol some_operation(const pool *p) {
-  if (pick(4) == 0) return spell(ol_form_table[pick(OL_FORM_COUNT)], p);
+  if (pick(4) == 0) return some_form(p);
   if (pick(12) == 0)
     return reduce((ol_rule_op)(OL_RULE_SUM + pick(OL_RULE_AMIN - OL_RULE_SUM + 1)), choose(p));
   ol_rule_op op = pick(3) ? (ol_rule_op)(OL_RULE_ADD + pick(4))

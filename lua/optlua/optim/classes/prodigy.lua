@@ -63,9 +63,8 @@ return optim.define {
       s.exp_avg = b1 * s.exp_avg + d * (1 - b1) * g
       direction = s.exp_avg
     end
-    local new = p - rate * (direction / (optim.sqrt(s.exp_avg_sq) + d * h.eps))
-    if h.weight_decay ~= 0 and h.decouple then new = new - rate * h.weight_decay * p end
-    return new
+    local kept = h.decouple and 1 - rate * h.weight_decay or 1
+    return kept * p - rate * (direction / (optim.sqrt(s.exp_avg_sq) + d * h.eps))
   end,
   after = function(group, h)
     if h.lr > 0 and group.total > 0 then estimate(group, h) end
