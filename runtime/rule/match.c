@@ -11,7 +11,7 @@ typedef struct goal {
   int node, sign;
 } goal;
 
-enum { GOALS = 16 };
+enum { GOALS = 8 }; /* no more than the places of arrays in a form */
 
 typedef struct matcher {
   const ol_plan *plan;
@@ -29,6 +29,13 @@ typedef struct attempt {
 } attempt;
 
 static void solve(const matcher *m, const attempt *from);
+
+/* A copy that has its last goal behind it. */
+static attempt next(const attempt *from) {
+  attempt t = *from;
+  t.goals--;
+  return t;
+}
 
 static void push(attempt *t, const uint8_t *at, int node, int sign) {
   t->goal[t->goals++] = (goal){ at, node, sign };
@@ -82,18 +89,19 @@ static void solve_scaled(const matcher *m, const attempt *from, goal want) {
   if (opens(m, want.node, OL_RULE_MUL))
     for (int i = 0; i < 2; i++) {
       int number = input(m, want.node, i), other = input(m, want.node, 1 - i);
-      attempt t = *from;
+      if (!is_scalar(m, number)) continue;
+      attempt t = next(from);
       int sign = want.sign * unsigned_input(m, &other);
-      if (!is_scalar(m, number) || !bind(&t, letter, m->plan->number[number], sign)) continue;
+      if (!bind(&t, letter, m->plan->number[number], sign)) continue;
       push(&t, right, other, 1);
       solve(m, &t);
     }
   if (opens(m, want.node, OL_RULE_NEG)) {
-    attempt t = *from;
+    attempt t = next(from);
     push(&t, want.at, input(m, want.node, 0), -want.sign);
     solve(m, &t);
   }
-  attempt t = *from;
+  attempt t = next(from);
   if (!bind(&t, letter, OL_FACTOR_ONE, want.sign)) return;
   push(&t, right, want.node, 1);
   solve(m, &t);
@@ -107,13 +115,13 @@ static void solve_shifted(const matcher *m, const attempt *from, goal want) {
   if (want.sign > 0 && (minus || opens(m, want.node, OL_RULE_ADD)))
     for (int i = 0; i < 2; i++) { /* the number is input i */
       int number = input(m, want.node, i), other = input(m, want.node, 1 - i);
-      int sign = minus && i == 1 ? -1 : 1;
-      attempt t = *from;
-      if (!is_scalar(m, number) || !bind(&t, letter, m->plan->number[number], sign)) continue;
+      if (!is_scalar(m, number)) continue;
+      attempt t = next(from);
+      if (!bind(&t, letter, m->plan->number[number], minus && i == 1 ? -1 : 1)) continue;
       push(&t, left, other, minus && i == 0 ? -1 : 1);
       solve(m, &t);
     }
-  attempt t = *from;
+  attempt t = next(from);
   if (!bind(&t, letter, OL_FACTOR_NOTHING, 1)) return;
   push(&t, left, want.node, want.sign);
   solve(m, &t);
@@ -125,7 +133,7 @@ static void solve_sum(const matcher *m, const attempt *from, goal want) {
   bool minus = opens(m, want.node, OL_RULE_SUB);
   if (want.sign < 0 || !(minus || opens(m, want.node, OL_RULE_ADD))) return;
   for (int i = 0; i < 2; i++) { /* left is input i */
-    attempt t = *from;
+    attempt t = next(from);
     push(&t, left, input(m, want.node, i), minus && i == 1 ? -1 : 1);
     push(&t, right, input(m, want.node, 1 - i), minus && i == 0 ? -1 : 1);
     solve(m, &t);
@@ -137,7 +145,7 @@ static void solve_product(const matcher *m, const attempt *from, goal want) {
   const uint8_t *left = want.at + 1, *right = ol_form_skip(left);
   if (!opens(m, want.node, OL_RULE_MUL)) return;
   for (int i = 0; i < 2; i++) {
-    attempt t = *from;
+    attempt t = next(from);
     int other = input(m, want.node, 1 - i), sign = want.sign * unsigned_input(m, &other);
     push(&t, left, input(m, want.node, i), sign);
     push(&t, right, other, 1);
@@ -151,14 +159,14 @@ static void solve_quotient(const matcher *m, const attempt *from, goal want) {
   bool open = opens(m, want.node, OL_RULE_DIV), number = ol_form_is_number(*right);
   int divisor = open ? input(m, want.node, 1) : -1;
   if (open) {
-    attempt t = *from;
+    attempt t = next(from);
     if (push_input(m, &t, right, divisor)) {
       push(&t, left, input(m, want.node, 0), want.sign);
       solve(m, &t);
     }
   }
   if (!number) return;
-  attempt t = *from;
+  attempt t = next(from);
   if (!bind(&t, *right, OL_FACTOR_ONE, 1)) return;
   push(&t, left, want.node, want.sign);
   solve(m, &t);
@@ -167,7 +175,7 @@ static void solve_quotient(const matcher *m, const attempt *from, goal want) {
 /* Any other operation: its inputs in order, each an expression or a letter. */
 static void solve_operation(const matcher *m, const attempt *from, goal want) {
   if (want.sign < 0 || !opens(m, want.node, (ol_rule_op)*want.at)) return;
-  attempt t = *from;
+  attempt t = next(from);
   const uint8_t *at = want.at + 1;
   for (int i = 0; i < ol_form_inputs(*want.at); i++, at = ol_form_skip(at))
     if (!push_input(m, &t, at, input(m, want.node, i))) return;
@@ -176,7 +184,7 @@ static void solve_operation(const matcher *m, const attempt *from, goal want) {
 
 static void solve_array(const matcher *m, const attempt *from, goal want) {
   if (want.sign < 0 || want.node == m->root) return;
-  attempt t = *from;
+  attempt t = next(from);
   int16_t *leaf = &t.match.leaf[*want.at - 'x'];
   if (*leaf >= 0 && *leaf != want.node) return;
   t.match.arrays += *leaf < 0;
@@ -189,27 +197,26 @@ static void solve(const matcher *m, const attempt *from) {
     m->fn(&from->match, m->context);
     return;
   }
-  attempt rest = *from;
-  goal want = rest.goal[--rest.goals];
+  goal want = from->goal[from->goals - 1];
   if (ol_form_is_array(*want.at)) {
-    solve_array(m, &rest, want);
+    solve_array(m, from, want);
     return;
   }
   switch (*want.at) {
   case OL_RULE_ADD:
     if (ol_form_is_number(*ol_form_skip(want.at + 1)))
-      solve_shifted(m, &rest, want);
+      solve_shifted(m, from, want);
     else
-      solve_sum(m, &rest, want);
+      solve_sum(m, from, want);
     break;
   case OL_RULE_MUL:
     if (ol_form_is_number(want.at[1]))
-      solve_scaled(m, &rest, want);
+      solve_scaled(m, from, want);
     else
-      solve_product(m, &rest, want);
+      solve_product(m, from, want);
     break;
-  case OL_RULE_DIV: solve_quotient(m, &rest, want); break;
-  default: solve_operation(m, &rest, want);
+  case OL_RULE_DIV: solve_quotient(m, from, want); break;
+  default: solve_operation(m, from, want);
   }
 }
 
