@@ -187,7 +187,8 @@ $(PROGRAM): $(MAIN) $(BIND) $(LIBRARY)
 	echo "  LINK  $@"
 	$(CC) $(MODE) $(LDFLAGS) $^ $(LIBS) $(LUA_LIBS) -ledit -o $@
 
-$(BUILD)/bench/floors.so: scripts/bench/floors.c scripts/bench/updates.c scripts/bench/updates.h
+$(BUILD)/bench/floors.so: scripts/bench/floors.c scripts/bench/updates.c scripts/bench/updates.h \
+  $(wildcard runtime/base/*.h runtime/tensor/*.h)
 	echo "  CC    $@"
 	mkdir -p $(@D)
 	$(COMPILE) $(LUA_CFLAGS) $(BLAS_CFLAGS) -shared $(filter %.c,$^) $(BLAS_LIBS) -o $@
