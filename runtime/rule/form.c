@@ -6,6 +6,7 @@ enum { a = 'a', b, c, d, e, f, g, x = 'x', y, z, w };
 #define MUL(l, r)         OL_RULE_MUL, l, r
 #define DIV(l, r)         OL_RULE_DIV, l, r
 #define MAX(l, r)         OL_RULE_MAX, l, r
+#define MIN(l, r)         OL_RULE_MIN, l, r
 #define LT(l, r)          OL_RULE_LT, l, r
 #define GT(l, r)          OL_RULE_GT, l, r
 #define SQRT(v)           OL_RULE_SQRT, v

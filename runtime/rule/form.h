@@ -33,6 +33,7 @@
   X(ADAMAX, MAX(MUL(a, x), ADD(MUL(b, ABS(y)), c)))                                                \
   X(RPROP_SIZE, CLAMP(MUL(z, WHERE(LT(MUL(x, y), a), b, WHERE(GT(MUL(x, y), c), d, e))), f, g))    \
   X(RPROP_GRADIENT, WHERE(LT(MUL(x, y), a), b, z))                                                 \
+  X(CAPPED, MUL(x, MIN(MUL(y, z), a)))                                                             \
   X(DISTANCE, MUL(MUL(a, x), ADD(MUL(b, y), MUL(c, z))))                                           \
   X(ROOT, ADD(MUL(a, SQRT(ADD(MUL(b, x), c))), d))                                                 \
   X(RATIO, MUL(a, MUL(DIV(SQRT(ADD(MUL(b, x), c)), SQRT(ADD(MUL(d, y), e))), z)))                  \
