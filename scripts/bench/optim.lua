@@ -10,7 +10,7 @@ local update = require "update"
 local optim = optlua.optim
 
 local LARGE, CACHED = { 124000000, 10000000 }, 100000
-local OPTS = { [124000000] = { rounds = 7, seconds = 0.3 } }
+local OPTS = { [124000000] = { rounds = 15, seconds = 0.1 } }
 if os.getenv "QUICK" then table.remove(LARGE, 1) end
 
 -- The arrays that the passes of rules with reductions must move.

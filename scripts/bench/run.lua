@@ -99,7 +99,7 @@ end
 local function all(threads)
   optlua.set_num_threads(threads)
   print(("\n%d thread%s"):format(threads, threads == 1 and "" or "s"))
-  if not os.getenv "QUICK" then adamw(124000000, { rounds = 7, seconds = 0.3 }) end
+  if not os.getenv "QUICK" then adamw(124000000, { rounds = 15, seconds = 0.1 }) end
   for _, n in ipairs { 10000000, 1000000, 100000, 10000 } do adamw(n) end
   update.small_tensors(optim.AdamW)
 end

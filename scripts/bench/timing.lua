@@ -30,10 +30,12 @@ end
 --- Times contenders in turn, round after round: { { name, fn }, … }, where fn(n) does the work n times. A
 --- contender that works elsewhere returns how many seconds it took.
 ---@param contenders table[]
----@param opts? { rounds?: integer, seconds?: number } default 9 rounds of 0.05 s each
+---@param opts? { rounds?: integer, seconds?: number } default 15 rounds of 0.03 s each
 ---@return number[] seconds of one call, the median, for each contender
+---@return number[] over the first contender, the median of the ratios within each round: a machine that is slower
+--- for a while is so for both
 function timing.interleaved(contenders, opts)
-  local rounds, seconds = opts and opts.rounds or 9, opts and opts.seconds or 0.05
+  local rounds, seconds = opts and opts.rounds or 15, opts and opts.seconds or 0.03
   local calls, times = {}, {}
   for k, contender in ipairs(contenders) do
     calls[k], times[k] = calls_for(contender[2], seconds), {}
@@ -44,9 +46,14 @@ function timing.interleaved(contenders, opts)
       times[k][round] = seconds_of(contender[2], calls[k]) / calls[k]
     end
   end
-  local medians = {}
+  local medians, ratios = {}, {}
+  for k in ipairs(contenders) do
+    local over = {}
+    for round = 1, rounds do over[round] = times[k][round] / times[1][round] end
+    ratios[k] = median(over)
+  end
   for k in ipairs(contenders) do medians[k] = median(times[k]) end
-  return medians
+  return medians, ratios
 end
 
 --- A time in a unit that suits it.
@@ -59,10 +66,10 @@ end
 
 --- Prints a line of contenders: the first one is the floor; others with their ratio to it.
 function timing.report(title, contenders, opts)
-  local times = timing.interleaved(contenders, opts)
+  local times, ratios = timing.interleaved(contenders, opts)
   local words = { ("%-34s %s %s"):format(title, contenders[1][1], timing.text(times[1])) }
   for k = 2, #contenders do
-    words[#words + 1] = ("%s %s (%.2f×)"):format(contenders[k][1], timing.text(times[k]), times[k] / times[1])
+    words[#words + 1] = ("%s %s (%.2f×)"):format(contenders[k][1], timing.text(times[k]), ratios[k])
   end
   print(table.concat(words, "   "))
   io.stdout:flush()
