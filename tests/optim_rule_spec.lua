@@ -496,6 +496,17 @@ describe("numbers of the group", function()
     assert.equal(6, optimizer:state_dict()["group.default.total"])
   end)
 
+  it("may replace a gradient, which the step then takes", function()
+    local p, held = param({ 1 }, { 1 })
+    local class = make { before = function() if held then p.grad = optlua.tensor({ 100 }, { dtype = p.dtype }) end end,
+      update = function(q, g) return q - g end, after = function() end }
+    local optimizer = class({ p })
+    optimizer:step()
+    held = p.grad -- somebody else has it, so that another one takes its place
+    optimizer:step()
+    assert.same({ 1 - 1 - 100 }, values(p))
+  end)
+
   it("do not run or count where no gradient is present", function()
     local class, log = make()
     local p = param({ 1 }, { 1 })

@@ -77,8 +77,7 @@ static ol_status add_entries(ol_error *error, ol_step *step, ol_group *group, wh
     if (i + OL_AHEAD < group->count) __builtin_prefetch(m[OL_AHEAD].param);
     if (!takes_part(m, which, visit)) continue;
     if (which == AWAITED) OL_TRY(check_awaited(error, m));
-    *entry_at(step, end) =
-        (ol_entry){ .member = m, .made = m->made, .seen = m->seen && m->seen == m->param->grad };
+    *entry_at(step, end) = (ol_entry){ .member = m, .made = m->made };
     if (end > begin && by_key(entry_at(step, end - 1), entry_at(step, end)) > 0) sorted = false;
     end++;
   }

@@ -67,7 +67,8 @@ ol_status ol_group_new(ol_error *error, ol_tensor *const *params, const char *co
                        int64_t count, ol_group **out);
 
 /* Says which states parameters keep: of_shape[i] is the layout for shape i. States that exist stay;
- * the layout of a parameter may only gain slots at its end. */
+ * the layout of a parameter may only gain slots at its end. Not between the collection of a step
+ * and its preparation. */
 ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout *layouts,
                                int count, const int *of_shape);
 

@@ -36,7 +36,8 @@ static ol_status look_up(ol_error *error, ol_entry *entry) {
 }
 
 static ol_status prepare_entry(ol_error *error, ol_step *step, ol_group *group, ol_entry *entry) {
-  bool known = step->updates ? entry->seen : entry->member->seen != NULL;
+  const ol_member *m = entry->member;
+  bool known = m->seen && (!step->updates || m->seen == m->param->grad);
   if (!known) {
     step->holds = true;
     OL_TRY(step->updates ? look_up(error, entry) : look_up_param(error, entry));

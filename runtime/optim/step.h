@@ -24,7 +24,6 @@ typedef struct ol_entry {
       *grad; /* contiguous, one reference, where the member has not seen it; from prepare on */
   ol_tensor *packed; /* copy of a parameter that is not contiguous, else NULL; likewise */
   int made;          /* slots that existed before this step */
-  bool seen;         /* its gradient is the one that the member has seen */
 } ol_entry;
 
 typedef struct ol_step_batch {

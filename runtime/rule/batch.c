@@ -33,20 +33,22 @@ void ol_workspace_clear(ol_workspace *space) {
   ol_free(space->buffers.data);
 }
 
+static double cache; /* bytes of the largest one; 0: not asked yet */
+
+void ol_machine_set_cache(double bytes) { cache = bytes; }
+
 /* Whether a batch that moves so many bytes finds its arrays in memory and not in a cache. */
 static bool is_far(double bytes) {
-  const double small = 32e6, large = 512e6; /* caches are between */
-  static double cache;                      /* the largest one; 0: not asked yet */
-  if (bytes < small) return false;
+  const double small = 32e6, large = 512e6; /* caches are between, where nobody knows */
   if (cache == 0) {
-    long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    cache = size > 0 ? (double)size : small;
+    double size = (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
+    cache = size < small ? small : size > large ? large : size;
   }
-  return bytes > cache || bytes > large;
+  return bytes > cache;
 }
 
-/* Pieces of a batch of so many elements: some for each thread, so that all end together; one where
- * waking threads takes longer than the work. */
+/* Elements of a piece of a batch of so many: there are some pieces for each thread, so that all end
+ * together; and one where waking threads takes longer than the work. */
 static int64_t grain_of(double elements, int threads) {
   const double least = 4096, pieces = 4.0 * threads;
   if (threads == 1 || elements <= OL_MACHINE_CHUNK) return OL_MACHINE_CHUNK;

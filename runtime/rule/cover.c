@@ -12,6 +12,7 @@
 #include "rule/match.h"
 
 enum { INSTRUCTION = 8, READ = 1 }; /* costs */
+enum { ROUNDS = 8 };                /* that light nodes are looked for, at most */
 
 typedef struct cover {
   const ol_plan *plan;
@@ -27,7 +28,7 @@ typedef struct cover {
   bool emitted[OL_GRAPH_NODES];
   int best; /* cost of choice[node] while it is sought */
   int node;
-  int count;
+  int round, count;
   ol_draft *drafts;
 } cover;
 
@@ -70,7 +71,7 @@ static bool is_quick(ol_rule_op op) {
 
 static bool is_light(const cover *c, int n) {
   if (!c->computed[n] || c->root[n] || c->made[n]) return false;
-  bool light = is_quick((ol_rule_op)node_of(c, n)->op);
+  bool light = c->round < ROUNDS && is_quick((ol_rule_op)node_of(c, n)->op);
   for (int i = 0; light && i < inputs(c, n); i++) {
     int in = input(c, n, i);
     light = !c->computed[in] || c->root[in] || c->light[in] || c->made[in];
@@ -81,7 +82,10 @@ static bool is_light(const cover *c, int n) {
 /* What is light and part of several forms is read by each of them. */
 static void share_below(cover *c, int n) {
   if (!c->light[n] || c->uses[n] < 2) return;
-  for (int i = 0; i < inputs(c, n); i++) c->uses[input(c, n, i)] += c->uses[n] - 1;
+  for (int i = 0; i < inputs(c, n); i++) {
+    int in = input(c, n, i), uses = c->uses[in] + c->uses[n] - 1;
+    c->uses[in] = (int16_t)(uses < INT16_MAX ? uses : INT16_MAX);
+  }
 }
 
 static int cost_of_reading(const cover *c, int n) {
@@ -167,6 +171,6 @@ int ol_cover(const ol_plan *plan, ol_pass_key key, const ol_root *roots, int cou
   cover c = { .plan = plan, .key = key, .drafts = drafts };
   for (int i = 0; i < count; i++) c.root[roots[i].node] = true;
   do cover_pass(&c, roots, count);
-  while (notes_made(&c));
+  while (notes_made(&c) && c.round++ < ROUNDS);
   return c.count;
 }

@@ -118,9 +118,10 @@ TARGET static void NAME(begin_gradient)(NAME(state) * s) {
   const ol_work *work = s->work;
   for (int i = 0; i < work->pass->slots; i++) {
     if (!NAME(is_scaled)(work, &work->pass->slot[i])) continue;
-    NAME(place) array = { work->arrays[1], UINTPTR_MAX };
-    s->op[s->ops++] = (NAME(op)){ .act = NAME(scale_gradient),
-                                  .place = { NAME(place_of)(s, i), array, array, array } };
+    NAME(op) *op = &s->op[s->ops++];
+    *op = (NAME(op)){ .act = NAME(scale_gradient), .place = { NAME(place_of)(s, i) } };
+    for (int k = 0; k < OL_FORM_ARRAYS; k++)
+      op->place[1 + k] = (NAME(place)){ work->arrays[1], UINTPTR_MAX };
   }
 }
 
@@ -136,7 +137,6 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
                       .stream = (void *)(scratch + layout.streams),
                       .band = (void *)(scratch + layout.band),
                       .band_row = (void *)(scratch + layout.band_row),
-                      .ahead = AHEAD,
                       .gradient_factor = work->gradient_factor ? (T)*work->gradient_factor : (T)1 };
   NAME(fill_constants)(s);
   NAME(begin_gradient)(s);

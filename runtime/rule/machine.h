@@ -60,6 +60,10 @@ const char *ol_machine_isa(void);
 /* For tests: switches to another; false if this processor lacks it. */
 bool ol_machine_set_isa(const char *name);
 
+/* For tests: as if the largest cache had so many bytes; 0: as many as it has. Batches that move
+ * more fetch their arrays ahead. */
+void ol_machine_set_cache(double bytes);
+
 /* The names that ol_machine_set_isa accepts here, ending in NULL. */
 const char *const *ol_machine_isas(void);
 

@@ -292,6 +292,33 @@ static void layouts_only_gain_slots(void) {
   for (int i = 0; i < 2; i++) ol_release(p[i]);
 }
 
+/* A group that had more slots than the twin whose states it takes gains them again. */
+static void exchanged_slots_find_room(void) {
+  int of_shape[] = { 0 };
+  ol_group *twin;
+  ol_tensor *p[] = { make_param(OL_F32, 4, 1), make_param(OL_F32, 4, 2) };
+  ol_group *group = make_group(p, 2);
+  set_gradient(p[0], 1), set_gradient(p[1], 3);
+  ok(ol_group_twin(&error, group, &twin));
+  set_layout(twin);
+  ol_layout layout = group->layout[0];
+  layout.count = 4;
+  layout.spec[2] = layout.spec[3] = (ol_slot_spec){ .value = 4 };
+  ok(ol_group_set_layouts(&error, group, &layout, 1, of_shape));
+  ol_group_exchange(group, twin);
+  ok(ol_group_set_layouts(&error, group, &layout, 1, of_shape));
+  take_step(group);
+  for (int i = 0; i < 2; i++) {
+    const double first[] = { 1, 3 };
+    CHECK_EQUAL(group->member[i].made, 4);
+    CHECK_NEAR(*(float *)ol_member_slot_data(&group->member[i], 0), first[i], 0);
+    CHECK_NEAR(*(float *)ol_member_slot_data(&group->member[i], 3), 4, 0);
+  }
+  ol_release(twin);
+  ol_release(group);
+  for (int i = 0; i < 2; i++) ol_release(p[i]);
+}
+
 static void overlaps_are_found(void) {
   int64_t first, second;
   ol_shape shape = { 1, { 4 } };
@@ -324,6 +351,7 @@ int main(void) {
   a_group_fails_whole();
   twins_exchange_states();
   layouts_only_gain_slots();
+  exchanged_slots_find_room();
   overlaps_are_found();
   ol_step_free(step);
   ol_graph_free(graph);

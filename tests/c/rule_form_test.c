@@ -236,11 +236,33 @@ static void needs(const char *name, void (*rule)(void), int states, int instruct
   ol_release(program);
 }
 
+/* Sums and differences that everything after them uses: none is worth to be made twice, and finding
+ * that out takes no longer than for others. */
+static void butterfly(void) {
+  ol_symbol x = read_operand(0), y = read_operand(1);
+  for (int i = 0; i < 80 && graph->nodes < 240; i++) {
+    ol_symbol sum = add(x, y), difference = sub(x, y);
+    x = mul(sum, difference);
+    y = difference;
+  }
+  store(0, x);
+  store(2, y);
+}
+
+/* A match keeps a goal for each place of an array. */
+static void has_few_arrays(int form) {
+  int places = 0;
+  const uint8_t *at = ol_form_table[form], *end = ol_form_skip(at);
+  for (; at < end; at++) places += ol_form_is_array(*at);
+  CHECK(places <= 8);
+}
+
 int main(void) {
   if (!ok(ol_graph_new(&error, &graph))) return check_summary();
   for (int form = 0; form < OL_FORM_COUNT; form++) {
     is_one_instruction(form, OL_F32);
     is_one_instruction(form, OL_F64);
+    has_few_arrays(form);
   }
   needs("SGD", sgd, 1, 3);
   needs("Adam with lerp", adam_lerp, 2, 3);
@@ -259,6 +281,7 @@ int main(void) {
   needs("Signum", signum, 1, 2);
   needs("Schedule-Free SGD with a decay", schedule_free, 1, 3);
   needs("Schedule-Free AdamW", schedule_free_adamw, 2, 4);
+  needs("a butterfly", butterfly, 1, 160);
   ol_graph_free(graph);
   return check_summary();
 }

@@ -137,10 +137,10 @@ static double tame_element(void) { return pick(9) ? uniform(-2, 2) : pick(2) ? 0
 
 static ol_shape some_shape(int64_t count, bool matrix) {
   if (!matrix) return (ol_shape){ 1, { count } };
-  static const ol_shape shapes[] = { { 2, { 5, 7 } },    { 2, { 300, 3 } },  { 2, { 3, 300 } },
-                                     { 3, { 4, 1, 6 } }, { 2, { 16, 16 } },  { 3, { 2, 40, 260 } },
-                                     { 2, { 1, 9 } },    { 1, { 11 } },      { 0, { 0 } },
-                                     { 2, { 0, 3 } },    { 2, { 2, 17000 } } };
+  static const ol_shape shapes[] = { { 2, { 5, 7 } },    { 2, { 300, 3 } },   { 2, { 3, 300 } },
+                                     { 3, { 4, 1, 6 } }, { 2, { 16, 16 } },   { 3, { 2, 40, 260 } },
+                                     { 2, { 1, 9 } },    { 1, { 11 } },       { 0, { 0 } },
+                                     { 2, { 0, 3 } },    { 2, { 3, 30000 } }, { 2, { 70, 1000 } } };
   return shapes[pick(sizeof shapes / sizeof *shapes)];
 }
 
@@ -227,11 +227,13 @@ static bool agrees(const trial *t, const ol_program *program) {
   return same;
 }
 
-/* Every instruction set; several numbers of threads, where there is work for them. */
+/* Every instruction set; several numbers of threads, where there is work for them; arrays from
+ * memory, and from a cache. */
 static void compare(const trial *t, const ol_program *program, int rule) {
   const char *best = ol_machine_isa();
+  ol_machine_set_cache(rule % 2 ? 1 : 1e12);
   for (const char *const *isa = ol_machine_isas(); *isa; isa++)
-    for (int threads = 1; threads <= (t->count > OL_MACHINE_CHUNK ? 3 : 1); threads++) {
+    for (int threads = 1; threads <= (t->count > OL_MACHINE_CHUNK || t->bound ? 3 : 1); threads++) {
       ol_machine_set_isa(*isa);
       ol_set_threads(threads);
       if (CHECK(agrees(t, program))) continue;

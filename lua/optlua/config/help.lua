@@ -89,7 +89,7 @@ local function add_groups(lines, groups)
     end
     rows[#rows + 1] = { ("--groups.%s.KEY"):format(tostring(group.name)), table.concat(words, ", ") }
   end
-  add_lines(lines, "groups: what a group leaves out comes from optimizer", rows)
+  add_lines(lines, "groups: what a group leaves out comes from optimizer, unless it has another class", rows)
 end
 
 -- What was chosen though the script's table lacks it.
