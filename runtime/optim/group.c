@@ -160,7 +160,7 @@ ol_status ol_group_set_layouts(ol_error *error, ol_group *group, const ol_layout
   OL_TRY(check_layouts(error, group, layouts, of_shape));
   OL_TRY(reserve_slots(error, group, layouts, count));
   OL_TRY(OL_ALLOC(error, (size_t)count * sizeof *copy, "states", &copy));
-  if (count) memcpy(copy, layouts, (size_t)count * sizeof *copy);
+  if (count > 0) memcpy(copy, layouts, (size_t)count * sizeof *copy);
   for (int l = 0; l < count; l++) {
     memset(copy[l].slab, 0, sizeof copy[l].slab);
     for (int k = 0; k < copy[l].count; k++) copy[l].salt[2 + k] = copy[l].spec[k].salt;
