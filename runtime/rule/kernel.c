@@ -41,16 +41,22 @@ static int64_t gathered_place(const ol_access *access, const ol_shape *shape, in
   return place;
 }
 
+/* Blocks of codes are whole tiles, and take longer to compute than their few bytes to come. */
+static bool has_codes(const ol_pass *pass) {
+  for (int i = 0; i < pass->accesses; i++)
+    if (pass->access[i].packing & OL_PACK_CODES) return true;
+  return false;
+}
+
 /* Whether a pass takes arrays with other strides, and has rows that are worth to be gone through
- * one after the other. Blocks of codes know no rows. */
+ * one after the other. */
 static bool goes_by_rows(const ol_code *code, const ol_pass *pass) {
   const ol_shape *shape = &code->shape[pass->shape];
   bool gathers = false;
-  for (int i = 0; i < pass->accesses; i++) {
-    if (pass->access[i].packing & OL_PACK_CODES) return false;
+  for (int i = 0; i < pass->accesses; i++)
     if (pass->access[i].layout == OL_ACCESS_GATHERED) gathers = true;
-  }
-  return gathers && pass->dim < 0 && shape->ndim > 0 && shape->size[shape->ndim - 1] >= TILE;
+  return gathers && !has_codes(pass) && pass->dim < 0 && shape->ndim > 0 &&
+         shape->size[shape->ndim - 1] >= TILE;
 }
 
 /* A loop over elements, block after block. Operands are identical or disjoint. */

@@ -79,6 +79,7 @@ typedef struct ol_units {
   int64_t elements; /* of the tensor, in a unit */
 } ol_units;
 
+/* Enough units for so many threads, where there are columns enough. */
 ol_units ol_kernel_units(const ol_shape *shape, int dim, int threads);
 
 #endif

@@ -146,7 +146,7 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
       s->lanes[i][k] = ol_reduce_identity((ol_rule_op)pass->accumulator[i].op);
   for (int i = 0; i < pass->accesses; i++) s->band_row[i] = -1;
   if (goes_by_rows(work->code, pass)) s->row_at = (void *)(scratch + layout.row_at);
-  if (work->far && !NAME(has_codes)(pass)) NAME(begin_streams)(s);
+  if (work->far && !has_codes(pass)) NAME(begin_streams)(s);
 }
 
 /* Executes the instructions on n elements from position on. */

@@ -86,13 +86,6 @@ TARGET static bool NAME(is_fetched)(const ol_pass *pass, int index) {
   return false;
 }
 
-/* Blocks of codes are whole tiles, and take longer to compute than their few bytes to come. */
-TARGET static bool NAME(has_codes)(const ol_pass *pass) {
-  for (int i = 0; i < pass->accesses; i++)
-    if (pass->access[i].packing & OL_PACK_CODES) return true;
-  return false;
-}
-
 /* Notes the arrays that are fetched ahead, and shares them among the instructions: a processor
  * waits for a dozen lines at a time and runs a few hundred instructions ahead, so that neither all
  * at once nor nothing between divisions and roots keeps the memory busy. */

@@ -20,7 +20,7 @@ struct ol_machine {
   int64_t count;            /* runs that are prepared; 0: none */
   int64_t first[KINDS + 1]; /* positions in order */
   ol_batch batch;           /* with all runs */
-  ol_batch elementwise;
+  ol_batch elementwise;     /* with those of that kind */
   ol_block order, numbers, numbers_of, arrays_of, scratch;
   ol_block workspaces; /* one for each thread */
   int workspace_count;
