@@ -248,6 +248,69 @@ describe("groups in a config", function()
   end)
 end)
 
+describe("what no group takes of the optimizer's arguments", function()
+  local function schema()
+    return { optimizer = { class = "AdamW", weight_decay = 0.1, max_norm = 1 },
+      groups = { { name = "a", match = "*.bias", class = "SGD" }, { name = "rest", match = "*" } } }
+  end
+  local function none(class) return "no group takes it: it is for groups of the class " .. class .. ", and each has another %(Lion, SGD%)" end
+
+  it("is dropped if it came from the script, else refused", function()
+    local values, config = read({ "--groups.rest.class=Lion", "--optimizer.max_norm=2" }, schema())
+    assert.same({ class = "AdamW", max_norm = 2 }, values.optimizer)
+    assert.same({ "optimizer: no group takes weight_decay; dropped from the script's" }, config.notes)
+    fails("^[^\n]*optimizer.lr: " .. none "AdamW" .. "; %-%-groups.NAME.lr=… sets that of one$", read,
+      { "--groups.rest.class=Lion", "--optimizer.lr=1" }, schema())
+    assert.equal(1, (read({ "--groups.a.class=Lion", "--optimizer.lr=1" }, schema())).optimizer.lr)
+    assert.equal(1, (read({ "--groups.rest.class=AdamW", "--optimizer.lr=1" }, schema())).optimizer.lr)
+  end)
+
+  it("is refused where the script alone says it; a class that none has, too", function()
+    local own = schema()
+    own.groups[2].class = "Lion"
+    fails("optimizer.weight_decay: " .. none "AdamW", read, {}, own)
+    own.optimizer.weight_decay = nil
+    assert.same({ class = "AdamW", max_norm = 1 }, (read({}, own)).optimizer)
+    fails("optimizer: " .. none "Adam" .. "; %-%-groups.NAME.class", read, { "--optimizer=Adam" }, own)
+    assert.equal("SGD", (read({ "--optimizer=SGD", "--optimizer.lr=1" }, own)).optimizer.class)
+  end)
+
+  it("is not in the help", function()
+    local help, own = require "optlua.config.help", schema()
+    assert.matches("--optimizer.lr number", help.text(Config.new(own), "", {}), 1, true)
+    own.groups[2].class = "Lion"
+    local text = help.text(Config.new(own), "", {})
+    assert.not_matches("--optimizer.lr", text, 1, true)
+    assert.matches("--optimizer.max_norm number", text, 1, true)
+  end)
+
+  it("is not asked of groups that a function makes", function()
+    local own = schema()
+    own.groups[2].class = "Lion"
+    for _, name in ipairs { "makes_groups", "makes_optimizer" } do
+      local config = Config.new(own)
+      config[name] = true
+      assert.equal(0.1, config:finish("test").optimizer.weight_decay)
+    end
+  end)
+
+  it("stays what print-config writes", function()
+    local _, config = read({ "--groups.rest.class=Lion" }, schema())
+    local path = written(".lua", config:text())
+    local _, again = read({ "--config", path }, schema())
+    assert.equal(config:text(), again:text())
+    os.remove(path)
+  end)
+
+  it("of a group that has another class now is dropped alike", function()
+    local own = schema()
+    own.groups[2].amsgrad = true
+    local values, config = read({ "--groups.rest.class=SGD" }, own)
+    assert.is_nil(values.groups[2].amsgrad)
+    assert.matches('groups.rest: "SGD" does not take amsgrad; dropped', table.concat(config.notes, "\n"))
+  end)
+end)
+
 describe("config files", function()
   it("are Lua data, JSON and YAML, the later over the earlier, the command line over all", function()
     local lua = written(".lua", 'return { epochs = 7, net = { width = 5 }, rate = math.huge }')

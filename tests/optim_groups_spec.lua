@@ -49,6 +49,17 @@ describe("what a group leaves out", function()
     fails("'max_norm' is an option of the container", optim.container, net, { { match = "*", class = "SGD", max_norm = 1 } })
   end)
 
+  it("is an error where no group takes it", function()
+    local net = model()
+    local groups = { { name = "a", match = "0.*", class = "SGD" }, { name = "b", match = "*", class = "Lion" } }
+    fails("optim.container: lr: no group takes it: it is for groups of the class AdamW, and each has another %(Lion, SGD%)", optim.container,
+      net, groups, { class = "AdamW", lr = 1, max_norm = 1 })
+    fails('unknown option "lrr" %(did you mean "lr"%?%); legal: agc, ', optim.container, net, groups, { class = "AdamW", lrr = 1 })
+    fails('unknown option "betas"; legal: ', optim.container, net, { { match = "*", class = "SGD" } }, { betas = { 0.9, 0.99 } })
+    assert.equal(1, optim.container(net, groups, { class = "AdamW", max_norm = 1 }).max_norm)
+    assert.equal(2, optim.container(net, groups, { class = "SGD", lr = 2 }).groups.a.lr)
+  end)
+
   it("is scaled, wherever it comes from", function()
     local net = model()
     local optimizer = optim.container(net, {

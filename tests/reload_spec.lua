@@ -114,6 +114,13 @@ describe("on SIGHUP", function()
     end)
   end)
 
+  it("what groups of the optimizer's class leave out", function()
+    local config = 'optimizer = { class = "SGD", lr = %s }, groups = { { name = "all", match = "*", class = "SGD" } }'
+    with_changes(script(config:format "0.5"), { { ["run.lua"] = script(config:format "0.25") } }, function(lines)
+      assert.equal("reload: lr of group all: 0.25, was 0.5", lines[2])
+    end)
+  end)
+
   it("values of groups, their scales, and config files", function()
     local groups = 'optimizer = { class = "SGD", lr = 0.5 }, groups = { { name = "b", match = "*.bias", %s }, { name = "w", match = "*" } }'
     with_changes(script(groups:format "lr_scale = 2"), {

@@ -276,6 +276,17 @@ describe("what a spec replaces", function()
     fails('optimizer: unknown option "betas"', function() base:extend({ config = { optimizer = { class = "SGD", betas = { 0.1, 0.1 } } } }):run() end)
   end)
 
+  it("with groups of other classes keeps of the optimizer what they take", function()
+    local base = make { config = { epochs = 1, batch_size = 4, optimizer = { class = "AdamW", lr = 0.5, weight_decay = 0.1, max_norm = 1 } } }
+    local groups = { { name = "all", match = "*", class = "SGD" } }
+    local own = base:extend { config = { groups = groups } }
+    assert.same({ class = "AdamW", max_norm = 1 }, own.config.optimizer)
+    assert.same({ 1, 1e-3 }, { own:run().state.optimizers.max_norm, own:run().state.optimizers.groups.all.lr })
+    assert.same({ class = "SGD", lr = 0.5, weight_decay = 0.1, max_norm = 1 },
+      base:extend({ config = { optimizer = { class = "SGD" }, groups = groups } }).config.optimizer)
+    fails("optimizer.lr: no group takes it", function() base:extend({ config = { optimizer = { lr = 1 }, groups = groups } }):run() end)
+  end)
+
   it("makes sections that nothing reads then errors where they are changed, and no part of the help", function()
     local spec = make { build_optimizers = function(parts) return optim.SGD(parts, { lr = 0.1 }) end }
     fails("optimizer: nothing reads it, for the script's build_optimizers takes its place", function() spec:run { optimizer = { lr = 1 } } end)

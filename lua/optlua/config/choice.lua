@@ -4,6 +4,7 @@ local options = require "optlua.options"
 local classes = require "optlua.optim.classes"
 local Container = require "optlua.optim.container"
 local Group = require "optlua.optim.group"
+local grouping = require "optlua.optim.grouping"
 local text = require "optlua.config.text"
 local wrapper = require "optlua.optim.wrapper"
 
@@ -137,6 +138,39 @@ function choice.group_arguments(given, default_class)
     for name, entry in pairs(class.hyper) do legal[name] = entry end
   end
   return legal
+end
+
+--- The classes of all groups, where each has another than the optimizer, which no group takes what it leaves out from then;
+--- nil where one has it, or names none.
+---@param section table of the optimizer
+---@param groups table[]
+---@return (optlua.optim.Class|optlua.optim.Wrapper)[]?
+function choice.other_classes(section, groups)
+  local own, others = classes.resolve(section.class), {}
+  if not own or wrapper.is(own) then return nil end
+  for i, group in ipairs(groups) do
+    others[i] = type(group) == "table" and group.class ~= nil and classes.resolve(group.class) or own
+    if others[i] == own then return nil end
+  end
+  return #others > 0 and others or nil
+end
+
+--- Says that no group takes what the optimizer says.
+---@param name string
+---@param section table of the optimizer
+---@param others (optlua.optim.Class|optlua.optim.Wrapper)[] the classes of the groups
+---@return string
+function choice.untaken(name, section, others) return grouping.untaken(name, classes.resolve(section.class), others) end
+
+--- Of the arguments of an optimizer those that groups take: hyperparameters, and no options of the container.
+---@param section table
+---@return string[]
+function choice.hypers(section)
+  local names = {}
+  for _, key in ipairs(options.names(section)) do
+    if key ~= "class" and Container.settings[key] == nil then names[#names + 1] = key end
+  end
+  return names
 end
 
 -- Puts arguments into a section; those of inner classes, written in the same words, too. Each has one name there.

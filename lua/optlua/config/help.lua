@@ -62,12 +62,16 @@ local function collect(schema, values, path, rows, choices)
   end
 end
 
-local function add_choice(lines, open, name, path, section)
+local function add_choice(lines, config, name, path, section)
   local legal, problem, doc = choice.arguments(choice.kind(path), section)
+  local open, groups = config.open, config.values.groups
   local class = type(section.class) == "string" and section.class or text.write(section.class)
   if not legal then
     add_lines(lines, ("%s: %s"):format(name, problem), {})
     return
+  end
+  if name == "optimizer" and type(groups) == "table" and choice.other_classes(section, groups) then
+    for _, key in ipairs(choice.hypers(legal)) do legal[key] = nil end -- no group takes them
   end
   local rows = { { ("--%s NAME"):format(name), ("another one [%s]"):format(class) } }
   for _, key in ipairs(options.names(legal)) do
@@ -89,7 +93,7 @@ local function add_groups(lines, groups)
     end
     rows[#rows + 1] = { ("--groups.%s.KEY"):format(tostring(group.name)), table.concat(words, ", ") }
   end
-  add_lines(lines, "groups: what a group leaves out comes from optimizer, unless it has another class", rows)
+  add_lines(lines, "groups: what a group leaves out comes from optimizer, unless it has another class; what no group takes is an error", rows)
 end
 
 -- What was chosen though the script's table lacks it.
@@ -140,7 +144,7 @@ function help.text(config, usage, switches)
   add_lines(lines, "values, with their defaults in brackets (a list: --key=0.9,0.99 or --key='{ 0.9, 0.99 }'):", rows)
   local unread = config.unread or {}
   for _, item in ipairs(choices) do
-    if not unread[item[2][1]] then add_choice(lines, config.open, table.unpack(item)) end
+    if not unread[item[2][1]] then add_choice(lines, config, table.unpack(item)) end
   end
   if not unread.groups then add_groups(lines, choices.groups) end
   add_names(lines, config)

@@ -16,6 +16,7 @@ local text = require "optlua.config.text"
 ---@field unread table<string, string>? those of the script's table that are not read, and what takes their place
 ---@field open boolean whether optimizer, groups … may be set though the script's table lacks them
 ---@field makes_groups boolean? whether the script makes groups besides, by a function
+---@field makes_optimizer boolean? whether the script makes the optimizer by a function
 ---@field switches string[] other words of the command line, for messages
 local Config = {}
 Config.__index = Config
@@ -228,7 +229,10 @@ local function set_group(self, groups, path, value, source)
   local i, rest = find_group(groups, path)
   if not i and self.makes_groups then rest = rest .. "; the groups that the script's param_groups makes are set there" end
   if not i then return self:complain("groups: %s", rest) end
-  if #rest == 0 and value == text.null then return table.remove(groups, i) end
+  if #rest == 0 and value == text.null then
+    self.changed.groups = true
+    return table.remove(groups, i)
+  end
   local fields = #rest == 0 and value or { [rest[1]] = value }
   if type(fields) ~= "table" or fields[1] ~= nil or #rest > 1 then
     return self:complain("%s: no such place in a group", name_of(path))
@@ -240,6 +244,7 @@ local function set_group(self, groups, path, value, source)
   local where = "groups." .. tostring(group.name or "group" .. i)
   for key, item in pairs(fields) do
     if item == text.null then group[key] = nil else group[key] = copy(class_of_script(own[key], item)) end
+    if key == "class" then self.changed.groups = true end
     self.origin[("%s.%s"):format(where, key)] = source
   end
 end
@@ -253,6 +258,7 @@ local function set_groups(self, values, path, value, source)
     self:complain("groups: a list of groups, or groups by name, expected; null switches them off")
   elseif value[1] ~= nil then
     values.groups = read_groups(self, value)
+    self.changed.groups = true
   else
     for _, name in ipairs(options.names(value)) do set_groups(self, values, append(path, name), value[name], source) end
   end
@@ -415,14 +421,37 @@ local function check_choice(self, section, path)
   check_section(self, section, legal, where)
 end
 
+-- What no group takes of the optimizer's arguments, since each has another class: where something else was chosen than in the
+-- script, that of the script is dropped.
+local function check_taken(self, section, groups)
+  local others = choice.other_classes(section, groups)
+  if not others then return end
+  if self.class_changed then
+    return self:complain("%s; --groups.NAME.class=… changes that of one", choice.untaken("optimizer", section, others))
+  end
+  local dropped = {}
+  for _, key in ipairs(choice.hypers(section)) do
+    if self.changed.groups and self.origin["optimizer." .. key] == "script" then
+      section[key] = nil
+      dropped[#dropped + 1] = key
+    else
+      self:complain("%s; --groups.NAME.%s=… sets that of one", choice.untaken("optimizer." .. key, section, others), key)
+    end
+  end
+  if #dropped > 0 then
+    table.insert(self.notes, ("optimizer: no group takes %s; dropped from the script's"):format(table.concat(dropped, ", ")))
+  end
+end
+
 -- Hyperparameters of the script's groups that another class does not know are dropped.
 local function check_group(self, group, i, default_class)
   local where = "groups." .. tostring(group.name or "group" .. i)
   local legal, problem = choice.group_arguments(group, default_class)
   if problem then return self:complain("%s: %s", where, problem) end
+  local changed = self.class_changed or self.origin[where .. ".class"] ~= nil
   for _, key in ipairs(options.names(group)) do
     local given = self.origin[("%s.%s"):format(where, key)]
-    if legal[key] == nil and not given and self.class_changed then
+    if legal[key] == nil and not given and changed then
       group[key] = nil
       table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(where,
         text.write(group.class or default_class), key))
@@ -480,6 +509,9 @@ function Config:check()
   check_choices(self, values, {})
   for i, group in ipairs(values.groups or {}) do
     check_group(self, group, i, values.optimizer and values.optimizer.class)
+  end
+  if values.optimizer and values.groups and not (self.makes_groups or self.makes_optimizer) then
+    check_taken(self, values.optimizer, values.groups)
   end
   return strict(values, self.schema, {}), self.problems
 end

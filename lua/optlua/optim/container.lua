@@ -309,7 +309,7 @@ end
 ---    also be given to a class, optim.AdamW(model, { clip_value = 1 })
 --- What a group leaves out comes from the options, where they name a class or hyperparameters: { class =
 --- "AdamW", lr = 1e-3 } holds for the groups of AdamW and those without a class; without a class there, for
---- every group whose class has the hyperparameter.
+--- every group whose class has the hyperparameter. What no group takes is an error.
 ---
 --- What match can be:
 ---   "*.bias": a glob on the full name of the parameter. `*` stands for any characters, dots too; "*.bias"

@@ -109,14 +109,32 @@ local function inherit(group, defaults, used)
   end
 end
 
--- Defaults that hold for no group: a slip of the pen, most likely.
+--- Says that no group takes a value, since each has another class than the one that the value is for.
+---@param name string
+---@param class optlua.optim.Class
+---@param others (optlua.optim.Class|optlua.optim.Wrapper)[] of the groups
+---@return string
+function grouping.untaken(name, class, others)
+  local names = {}
+  for _, other in ipairs(others) do names[other.name] = true end
+  return ("%s: no group takes it: it is for groups of the class %s, and each has another (%s)"):format(name, class.name,
+    table.concat(options.names(names), ", "))
+end
+
+-- Defaults that hold for no group: a slip of the pen, most likely. What groups take whose class is wrong is not known.
 local function check_defaults(defaults, used, groups, legal, problems)
-  if defaults.class and #groups > 0 then return end -- the class checks them in every group
-  for _, group in ipairs(groups) do
-    for key in pairs(group.class and group.class.hyper or {}) do legal[key] = true end
+  local others = {}
+  for _, group in ipairs(groups) do others[#others + 1] = group.class end
+  if #others == 0 then return end
+  for _, class in ipairs { defaults.class or others[1], table.unpack(others) } do
+    for key in pairs(class.hyper) do legal[key] = true end
   end
   for _, key in ipairs(options.names(defaults.hypers)) do
-    if not used[key] then problems[#problems + 1] = options.unknown("option", key, options.names(legal)) end
+    if not used[key] and not legal[key] then
+      problems[#problems + 1] = options.unknown("option", key, options.names(legal))
+    elseif not used[key] and #others == #groups then
+      problems[#problems + 1] = grouping.untaken(key, defaults.class, others)
+    end
   end
 end
 

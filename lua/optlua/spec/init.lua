@@ -167,6 +167,17 @@ local function merge(base, own, path)
   return result
 end
 
+-- Another list of groups takes nothing that the base said of the optimizer where each has another class: it goes.
+local function drop_untaken(config, own)
+  local section = config.optimizer and choice.normalise(config.optimizer)
+  if not (own.groups and section and type(config.groups) == "table" and choice.other_classes(section, config.groups)) then return end
+  local said = own.optimizer and choice.normalise(own.optimizer) or {}
+  for _, key in ipairs(choice.hypers(section)) do
+    if said[key] == nil then section[key] = nil end
+  end
+  config.optimizer = section
+end
+
 -- Keys that an extension adds though they are near one that is there.
 local function near_keys(base, own)
   local near, known = {}, options.names(base)
@@ -185,6 +196,7 @@ function Spec:extend(definition)
   if definition ~= nil and type(definition) ~= "table" then blame("spec:extend: a table expected, got a " .. type(definition)) end
   definition = definition or {}
   local own = { name = definition.name or self.name, config = merge(self.config, definition.config or {}) }
+  drop_untaken(own.config, definition.config or {})
   own.metrics = definition.metrics or self.metrics
   local near = near_keys(self.config, definition.config or {})
   for key, value in pairs(definition) do own[key] = own[key] or value end
@@ -269,7 +281,7 @@ function Spec:new_config()
   local config = Config.new(self.config, base_config)
   for key in pairs(self.config) do config:note_near(key, self._near[key]) end
   config.open, config.closed = true, closed_sections(self)
-  config.makes_groups = self:replaces "param_groups"
+  config.makes_groups, config.makes_optimizer = self:replaces "param_groups", self:replaces "build_optimizers"
   config.unread = unread_sections(config.closed, self._parts)
   return config
 end

@@ -4,6 +4,7 @@
 -- cannot be read is reported, and the run goes on as it was.
 local optlua = require "optlua"
 local build = require "optlua.spec.build"
+local choice = require "optlua.config.choice"
 local classes = require "optlua.optim.classes"
 local command = require "optlua.config.command"
 local curve = require "optlua.schedule.curve"
@@ -99,7 +100,8 @@ end
 -- The base of a hyperparameter of a group as a config has it; nil where it leaves it to the class.
 local function base_of(cfg, own, name)
   local value = at(own, name)
-  if value == nil and not at(own, "class") then value = at(at(cfg, "optimizer"), name) end
+  local section = at(cfg, "optimizer")
+  if value == nil and not (section and choice.other_classes(section, { own })) then value = at(section, name) end
   if type(value) ~= "number" then return value end
   local scale = name == "lr" and at(own, "lr_scale") or name == "weight_decay" and at(own, "wd_scale") or 1
   return value * scale
