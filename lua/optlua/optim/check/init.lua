@@ -73,7 +73,8 @@ end
 ---     local report = optim.check(Signs)
 ---     print(report.ok, report.quadratic.result) --> true	holds
 ---
---- The result prints as a table: each line holds, does not apply, or FAILS, and why. Its fields: ok, whether nothing fails; name;
+--- The result prints as a table: each line holds, does not apply, or FAILS, and why; a mistake that stops several checks is said
+--- once, above. Its fields: ok, whether nothing fails; name;
 --- lines, a list of { key, title, result, detail }, which also are fields by their keys:
 ---   quadratic, rosenbrock: the loss is lower after 100 updates with lr, lr/10, lr/100, lr/1000 or lr/10000, where lr is the default
 ---    (the first that falls is shown, and that of the quadratic is used for what follows)

@@ -30,13 +30,43 @@ local function summary(self)
   return table.concat(parts, ", ")
 end
 
---- A report is printed as a table, a line each.
+-- How a line fails, without the parameter and the rate that it did with.
+local function mistake_of(line)
+  local text = line.detail:gsub(", with lr = [^\n]*; smaller ones [^\n]*$", "")
+  return text:match "^(.*) %(.-, group '" or text
+end
+
+-- The mistakes that more than one line fails by, { mistake, titles } each; and these lines.
+local function shared(self)
+  local list, by_mistake, lines = {}, {}, {}
+  for _, line in ipairs(self.lines) do
+    local mistake = line.result == "FAILS" and mistake_of(line)
+    if mistake then
+      local entry = by_mistake[mistake] or { mistake = mistake, lines = {}, titles = {} }
+      by_mistake[mistake] = entry
+      entry.lines[#entry.lines + 1], entry.titles[#entry.titles + 1] = line, line.title
+      if #entry.lines == 2 then list[#list + 1] = entry end
+    end
+  end
+  for _, entry in ipairs(list) do
+    for _, line in ipairs(entry.lines) do lines[line] = true end
+  end
+  return list, lines
+end
+
+local function one_line(text) return (text:gsub("%s+$", ""):gsub("%s*\n%s*", "; ")) end
+
+--- A report is printed as a table, a line each; a mistake that makes several lines fail is said once, above.
 function Report:__tostring()
-  local width, rows = 0, { ("%s: %s"):format(self.name, summary(self)) }
-  for _, line in ipairs(self.lines) do width = math.max(width, #line.title) end
+  local width, rows, mistakes, said = 0, { ("%s: %s"):format(self.name, summary(self)) }, shared(self)
+  for _, entry in ipairs(mistakes) do
+    rows[#rows + 1] = "  " .. one_line(entry.mistake)
+    rows[#rows + 1] = ("    stops %d checks: %s"):format(#entry.titles, table.concat(entry.titles, ", "))
+  end
+  for _, line in ipairs(self.lines) do width = said[line] and width or math.max(width, #line.title) end
   for _, line in ipairs(self.lines) do
     local row = ("  %-" .. width .. "s  %-14s  %s"):format(line.title, line.result, line.detail or "")
-    rows[#rows + 1] = (row:gsub("%s+$", ""):gsub("%s*\n%s*", "; "))
+    if not said[line] then rows[#rows + 1] = one_line(row) end
   end
   return table.concat(rows, "\n")
 end
