@@ -1,6 +1,7 @@
 -- Errors of a script in the middle of training: in schedules, rules, hooks, closures, batches and callbacks. Each has a message and
 -- a traceback, and leaves the state as before the step; and processes that fork.
 local optlua = require "optlua"
+local files = require "files"
 local process = require "process"
 local nn, optim = optlua.nn, optlua.optim
 
@@ -161,5 +162,42 @@ describe("a process that forks", function()
     process.remove(place)
     assert.equal("7\n", result.out, result.err)
     assert.equal(0, result.code)
+  end)
+end)
+
+describe("a mistake in what a file returns", function()
+  -- Files, and how the message begins: the tail call has left no line; the first function that was handed over has one.
+  local cases = {
+    { "rule", "./rule.lua:4: Rule: hyper.lr: unknown field", [[
+local optim = require "optlua.optim"
+return optim.define {
+  name = "Rule", hyper = { lr = { defualt = 1 } },
+  update = function(p) return p end,
+}]] },
+    { "bare", "./bare.lua: Bare: unknown field", 'local optim = require "optlua.optim" return optim.define { name = "Bare", updat = 1 }' },
+    { "line", "use.lua:1: tensor: ", "return { require }" },
+    { "kept", "./kept.lua:1: Kept: update: a function", 'local optim = require "optlua.optim" local class = optim.define { name = "Kept" } return class' },
+  }
+
+  for _, case in ipairs(cases) do
+    it("is at its place: " .. case[1], function()
+      files.with_folder(function(folder)
+        files.write(("%s/%s.lua"):format(folder, case[1]), case[3])
+        files.write(folder .. "/use.lua", ("require %q require('optlua').tensor()"):format(case[1]))
+        local result = process.run(folder, "optlua use.lua; optlua " .. case[1] .. ".lua; optlua check " .. case[1] .. ".lua")
+        local own = case[2]:gsub("^%./", "")
+        assert.equal("optlua: " .. case[2], result.err:sub(1, 8 + #case[2]))
+        if case[1] == "line" then return end
+        assert.is_truthy(result.err:find("\noptlua: " .. own, 1, true), result.err)
+        assert.equal(own, result.out:sub(1, #own))
+      end)
+    end)
+  end
+
+  it("of a script that returns a spec is at its file", function()
+    files.with_folder(function(folder)
+      files.write(folder .. "/run.lua", 'return require("optlua").spec { nme = "x" }')
+      assert.matches("^optlua: run.lua: optlua.spec: unknown field \"nme\"", process.run(folder, "optlua run.lua").err)
+    end)
   end)
 end)
