@@ -2,6 +2,8 @@
 local doc = require "optlua.doc"
 local optlua = require "optlua"
 local examples = require "examples"
+local files = require "files"
+local process = require "process"
 
 --- What doc.print prints.
 local function printed(name)
@@ -129,6 +131,16 @@ describe("the documentation", function()
   it("does not insist on capital letters", function()
     assert.equal(printed "AdamW", printed "adamw")
     assert.equal(printed "nn.Linear", printed "NN.linear")
+  end)
+
+  it("is written as pages, whose sections have names", function()
+    files.with_folder(function(folder)
+      assert.equal(folder .. ": 10 pages\n", process.run(".", "optlua scripts/dev/docs.lua " .. folder).out)
+      for _, page in ipairs { "optim", "schedule", "tensors", "library" } do
+        assert.not_matches("\n## nil", files.read(("%s/%s.md"):format(folder, page)))
+      end
+      assert.matches("^# schedule\n\n<a.*### optlua.schedule\n.*\n## Schedules\n.*### schedule.cosine", files.read(folder .. "/schedule.md"))
+    end)
   end)
 
   it("names the nearest when there is none", function()

@@ -29,6 +29,17 @@ local function write(name, text)
   assert(file:close())
 end
 
+-- What belongs to no section of its page stands before the sections.
+local function ordered(entries)
+  local list = {}
+  for _, with_section in ipairs { false, true } do
+    for _, entry in ipairs(entries) do
+      if (entry.section ~= nil) == with_section then list[#list + 1] = entry end
+    end
+  end
+  return list
+end
+
 local pages, order, index = {}, {}, { "# optlua: reference\n" }
 for _, entry in ipairs(doc.entries()) do
   if not pages[entry.page] then
@@ -38,6 +49,7 @@ for _, entry in ipairs(doc.entries()) do
   table.insert(pages[entry.page], entry)
 end
 for _, page in ipairs(order) do
+  pages[page] = ordered(pages[page])
   write(page .. ".md", page_text(page, pages[page]))
   index[#index + 1] = ("## [%s](%s.md)\n"):format(page, page)
   local links = {}
