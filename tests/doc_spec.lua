@@ -49,6 +49,12 @@ describe("the documentation", function()
       local found = printed("optim." .. word:match "%w[%w_]*")
       assert.equal("optim." .. word, found:match "^[^\n]*")
     end
+    for name in pairs(require("optlua.core").hidden.optim.operations) do
+      assert.is_truthy(text:find(("\n    optim.%s("):format(name), 1, true), name)
+    end
+    assert.matches("\n    optim.amax%(x, %[dim%]%): the largest element over", text)
+    assert.matches("^optim.max%(x, y%)\n\n  the larger of x and y, elementwise; that of one tensor: optim.amax. For", printed "optim.max")
+    assert.matches("that of one tensor: optim.amin", printed "optim.min")
     assert.matches("^Class:program%(opts%)", printed "program")
   end)
 

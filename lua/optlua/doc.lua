@@ -250,13 +250,23 @@ local function optimizer_entry(name, class)
   }
 end
 
+-- Elementwise operations, and those over a tensor that one may look for in their place.
+local over_tensor = { max = "amax", min = "amin" }
+
+-- Each operation of rules has an entry; that of optim.define lists all.
 local function add_operations(entries)
+  local list = { "\n\nOperations:" }
   for _, operation in ipairs(core.hidden.optim.operation_list()) do
-    local name = "optim." .. operation.name
+    local name, other = "optim." .. operation.name, over_tensor[operation.name]
+    local signature = ("%s(%s)"):format(name, operation.arguments)
+    local text = operation.doc .. (other and (", elementwise; that of one tensor: optim.%s"):format(other) or "")
+    list[#list + 1] = ("  %s: %s"):format(signature, text)
     entries[#entries + 1] = {
-      name = name, page = "optim", section = "Operations of update rules",
-      signature = ("%s(%s)"):format(name, operation.arguments), text = operation.doc .. ". For update rules: see optim.define.",
+      name = name, page = "optim", section = "Operations of update rules", signature = signature, text = text .. ". For update rules: see optim.define.",
     }
+  end
+  for _, entry in ipairs(entries) do
+    if entry.name == "optim.define" then entry.text = entry.text .. table.concat(list, "\n") end
   end
 end
 

@@ -201,8 +201,8 @@ end
 ---    of an expression to one, which after sees.
 ---   The result is the new p, one symbol of its shape; returning p itself writes nothing.
 ---
---- Operations: + - * / ^ and unary minus, and the functions optim.sqrt, optim.where, optim.max … (each
---- has an entry), on symbols and numbers; on numbers alone the elementwise ones give a number. Shapes
+--- Operations: + - * / ^ and unary minus, and the functions optim.sqrt, optim.where, optim.max … (help "define" ends with
+--- the list), on symbols and numbers; on numbers alone the elementwise ones give a number. Shapes
 --- broadcast; reductions over a dimension keep it, with size 1. Every operation rounds once to the
 --- parameter's type, as written, and nothing is reordered: x*c1*c2 is two vector products, so write
 --- c1*c2*x; and x/c is a quotient, which takes longer than the product 1/c*x. Plain numbers are doubles. `<`

@@ -57,8 +57,8 @@ local wrapper = require "optlua.optim.wrapper"
 ---@field exp fun(x: optlua.Operand): optlua.Operand
 ---@field log fun(x: optlua.Operand): optlua.Operand
 ---@field tanh fun(x: optlua.Operand): optlua.Operand
----@field min fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
----@field max fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand
+---@field min fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand elementwise; that of one tensor is amin
+---@field max fun(x: optlua.Operand, y: optlua.Operand): optlua.Operand elementwise; that of one tensor is amax
 ---@field clamp fun(x: optlua.Operand, low: optlua.Operand, high: optlua.Operand): optlua.Operand
 ---@field lerp fun(x: optlua.Operand, y: optlua.Operand, w: optlua.Operand): optlua.Operand x + w * (y - x)
 ---@field where fun(c: optlua.Operand, x: optlua.Operand, y: optlua.Operand): optlua.Operand x where c is not 0, else y
