@@ -369,6 +369,11 @@ describe("optlua.save", function()
     local old = read(path)
     containing("f: a tensor or a table of tensors expected, got function", optlua.save, path, { f = print })
     containing("a.b: a tensor or a table of tensors expected, got number; the state of an optimizer, and plain values, are saved by optlua.checkpoint.save", optlua.save, path, { a = { b = 1 } })
+    containing("a.betas: a tensor or a table of tensors expected, got a list; the state of an optimizer, and plain values, are saved by "
+      .. "optlua.checkpoint.save(path, { optimizer = optimizer, extra = { … } })", optlua.save, path, { a = { betas = { 0.9, 0.99 } } })
+    for _ = 1, 5 do -- the first in the order of names
+      containing("optlua.save: class.default: a tensor", optlua.save, path, optlua.optim.AdamW(optlua.nn.Linear(1, 1)):state_dict())
+    end
     containing("names are strings, got 1", optlua.save, path, { x })
     containing("a: names are strings, got 2", optlua.save, path, { a = { [2] = x } })
     containing("a module saves itself: module:save(path)", optlua.save, path, optlua.nn.Linear(1, 1))

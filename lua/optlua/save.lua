@@ -3,10 +3,25 @@ local optlua = require "optlua"
 local blame = require "optlua.blame"
 local safetensors = require "optlua.safetensors"
 
-local function refuse(name, value)
+local PLAIN = "; the state of an optimizer, and plain values, are saved by optlua.checkpoint.save(path, "
+  .. "{ optimizer = optimizer, extra = { … } })"
+
+local function refuse(name, value, got)
   local hint = require("optlua.nn").is_module(value) and "; a module saves itself: module:save(path)"
-    or type(value) ~= "table" and "; the state of an optimizer, and plain values, are saved by optlua.checkpoint.save" or ""
-  blame(("optlua.save: %s: a tensor or a table of tensors expected, got %s%s"):format(name, type(value), hint))
+    or (type(value) ~= "table" or got) and PLAIN or ""
+  blame(("optlua.save: %s: a tensor or a table of tensors expected, got %s%s"):format(name, got or type(value), hint))
+end
+
+-- The keys of a table of tensors, sorted.
+local function names_in(value, name)
+  local names = {}
+  for key, item in pairs(value) do
+    if math.type(key) == "integer" and not optlua.is_tensor(item) then refuse(name, value, "a list") end
+    if type(key) ~= "string" then blame(("optlua.save: %s: names are strings, got %s"):format(name, tostring(key))) end
+    names[#names + 1] = key
+  end
+  table.sort(names)
+  return names
 end
 
 --- Lists the tensors of nested tables by dotted names.
@@ -19,19 +34,15 @@ local function collect(value, name, found, above)
   if type(value) ~= "table" or getmetatable(value) then refuse(name, value) end
   if above[value] then blame(("optlua.save: %s: a table cannot contain itself"):format(name)) end
   above[value] = true
-  for key, item in pairs(value) do
-    if type(key) ~= "string" then
-      blame(("optlua.save: %s: names are strings, got %s"):format(name, tostring(key)))
-    end
-    collect(item, name == "tensors" and key or name .. "." .. key, found, above)
-  end
+  for _, key in ipairs(names_in(value, name)) do collect(value[key], name == "tensors" and key or name .. "." .. key, found, above) end
   above[value] = nil
 end
 
 --- Writes tensors to a safetensors file, whole or not at all: until the new file is complete, an old one
 --- of that name stays. Strided tensors are packed. Tensors that share all their elements are written
 --- once, under the first name in sorted order, and come back under all names. Hugging Face's
---- transformers want the metadata { format = "pt" }.
+--- transformers want the metadata { format = "pt" }. What is no tensor, as in optimizer:state_dict(), is saved by
+--- optlua.checkpoint.save.
 ---
 ---     local optlua, path = require "optlua", os.tmpname()
 ---     optlua.save(path, { x = optlua.zeros(2), y = { z = optlua.ones(3) } }, { made = "today" })
