@@ -399,13 +399,23 @@ describe("signals", function()
     assert.equal(130, result.code)
   end)
 
-  it("a write to a closed pipe is an error, not the end of the process", function()
-    for _, write in ipairs { "print(i)", "io.write(i, '\\n')" } do
-      local result = process.run(folder, ([[{ optlua -e "for i = 1, 1e7 do %s end"; echo $? > code; } | head -n 1]]):format(write))
-      assert.equal("1\n", result.out)
-      assert.equal("1\n", process.read(folder .. "/code"))
-      assert.is_truthy(result.err:find("^optlua: %(command line%):1: write to a closed pipe\nstack traceback:"), result.err)
+  it("a write to a closed pipe ends a script without a word, with the status that a shell has for that", function()
+    process.write(folder .. "/long.lua", "for i = 1, 1e7 do print(i) end")
+    process.write(folder .. "/failing.lua", "pcall(function() while true do print(1) end end) error 'other'")
+    for _, words in ipairs { "-e 'for i = 1, 1e7 do print(i) end'", [[-e "for i = 1, 1e7 do io.write(i, '\n') end"]], "long.lua", "- <long.lua",
+      "-i <long.lua" } do
+      local result = process.run(folder, ("{ optlua %s; echo $? > code; } | head -n 1"):format(words))
+      assert.equal(words:find "-i" and "o" or "1", result.out:sub(1, 1))
+      assert.same({ "141\n", "" }, { process.read(folder .. "/code"), result.err })
     end
+    for _, words in ipairs { "-e 'print(1)'", "--doc define", "--help", "-v" } do -- all of it fits a buffer
+      local result = process.run(folder, ("{ sleep 0.1; optlua %s; echo $? >&2; } | true"):format(words))
+      assert.equal("141\n", result.err, words)
+    end
+    local child = process.run(folder, [[optlua -e "local pipe = io.popen('true', 'w') while true do pipe:write(('x'):rep(1e5)) end"]])
+    assert.matches("^optlua: %(command line%):1: write to a closed pipe\nstack traceback:", child.err)
+    local other = process.run(folder, "optlua failing.lua | true")
+    assert.matches("^optlua: failing.lua:1: other\nstack traceback:", other.err)
   end)
 
   it("a script may catch that too, and children keep the default", function()

@@ -2,6 +2,7 @@
 #include "main/call.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <lauxlib.h>
 
@@ -47,7 +48,9 @@ void ol_message(const char *program, const char *message) {
 int ol_report(lua_State *L, int status, const char *program) {
   if (status == LUA_OK) return status;
   const char *message = lua_tostring(L, -1);
-  ol_message(program, message != NULL ? message : "(error message is not a string)");
+  if (message == NULL) message = "(error message is not a string)";
+  bool unread = ol_pipe_closed() && ferror(stdout) && strstr(message, OL_CLOSED_PIPE) != NULL;
+  if (!unread) ol_message(program, message);
   lua_pop(L, 1);
   return status;
 }

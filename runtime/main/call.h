@@ -16,7 +16,8 @@ int ol_protected_call(lua_State *L, int arguments, int results, bool traced);
 /* Writes "program: message" and a newline to stderr; program may be NULL. */
 void ol_message(const char *program, const char *message);
 
-/* If status is an error, writes the message on top of the stack and pops it. Returns status. */
+/* If status is an error, writes the message on top of the stack and pops it; nothing is said where
+ * nobody read what was written. Returns status. */
 int ol_report(lua_State *L, int status, const char *program);
 
 #endif

@@ -20,7 +20,8 @@
 #include "main/signals.h"
 #include "main/version.h"
 
-enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 128 + SIGINT };
+/* What a shell says of a process that a signal ended. */
+enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 128 + SIGINT, EXIT_UNREAD = 128 + SIGPIPE };
 
 /* The command line, on its way through Lua to the protected body. */
 typedef struct command_line {
@@ -115,11 +116,12 @@ static int run(command_line *line) {
   return ol_interrupted() ? EXIT_INTERRUPTED : EXIT_FAILURE;
 }
 
-/* At exit: output that could not be written is a failure. A closed pipe has been an error already.
- */
+/* At exit: output that could not be written is a failure. That nobody reads it any more needs no
+ * words. */
 static void flush_output(void) {
   if (fflush(stdout) == 0 && !ferror(stdout)) return;
-  if (!ol_pipe_closed()) ol_message(OL_PROGRAM, "standard output could not be written");
+  if (ol_pipe_closed()) _exit(EXIT_UNREAD);
+  ol_message(OL_PROGRAM, "standard output could not be written");
   _exit(EXIT_FAILURE);
 }
 

@@ -9,7 +9,6 @@
 
 #include "main/call.h"
 #include "main/chunks.h"
-#include "main/signals.h"
 
 void ol_script_set_arg(lua_State *L, char **argv, int argc, int script) {
   if (script == argc) script = 0;
@@ -119,12 +118,10 @@ static int call_module(lua_State *L) {
   return 0;
 }
 
-/* When nobody reads what is printed any more, a command ends and says nothing. */
 int ol_script_run_command(lua_State *L, const ol_command *command) {
   lua_pushstring(L, command->module);
   lua_pushstring(L, command->function);
   lua_pushcclosure(L, call_module, 2);
   int status = ol_protected_call(L, push_arguments(L), 0, false);
-  if (status != LUA_OK && ol_pipe_closed()) return status;
   return ol_report(L, status, OL_PROGRAM);
 }

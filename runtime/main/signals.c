@@ -37,8 +37,7 @@ static void raise_interrupted(lua_State *L, lua_Debug *where) {
 static void raise_closed_pipe(lua_State *L, lua_Debug *where) {
   if (ol_hook_waits(L, where)) return;
   lua_sethook(L, NULL, 0, 0);
-  pipe_closed = true;
-  luaL_error(L, "write to a closed pipe");
+  luaL_error(L, OL_CLOSED_PIPE);
 }
 
 static void on_interrupt(int signal_number) {
@@ -54,6 +53,7 @@ static void on_interrupt_waiting(int signal_number) {
 
 static void on_closed_pipe(int signal_number) {
   (void)signal_number;
+  pipe_closed = true;
   if (running != NULL) lua_sethook(running, raise_closed_pipe, EVERYTHING, 1);
 }
 

@@ -32,7 +32,10 @@ bool ol_interrupted(void);
  * the default. SIGALRM is ours. */
 void ol_signals_prepare(void);
 
-/* Whether a write to a closed pipe has raised an error. */
+/* The message of that error. */
+#define OL_CLOSED_PIPE "write to a closed pipe"
+
+/* Whether something was written to a closed pipe. */
 bool ol_pipe_closed(void);
 
 #endif
