@@ -2,6 +2,7 @@
 
 # Options:  CC=clang  OPENMP=0  SANITIZE=address,undefined  BUILD=folder  V=1 (shows commands)
 #           CFLAGS  LDFLAGS  BLAS_CFLAGS  BLAS_LIBS  LUA_CFLAGS  LUA_LIBS
+#           NO_INSTALL=1 (only says what is missing)  QUICK=1 (shorter benchmarks)
 BUILD ?= build
 PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
@@ -77,7 +78,7 @@ all: $(LIBRARY) $(MODULE) $(PROGRAM) ## the interpreter, the loadable module, th
 
 help: ## this list
 	sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
-	sed -n '/^# Options/,/^#    /s/^# / /p' $(MAKEFILE_LIST)
+	sed -n '/^# Options/,/^[^#]/s/^# / /p' $(MAKEFILE_LIST)
 
 setup: ## installs what is missing (Debian 12 and 13)
 	scripts/setup
@@ -122,10 +123,10 @@ format: ## formats all C (the versions of clang-format differ: this one is in De
 docs: all ## writes the reference from the registries and doc comments
 	$(PROGRAM) scripts/dev/docs.lua
 
-bench: all $(BUILD)/bench/floors.so ## measures ratios to floors of the same run
+bench: all $(BUILD)/bench/floors.so ## measures ratios to floors of the same run: QUICK=1 PEER_PYTHON=a Python that has torch
 	$(BENCH) scripts/bench/run.lua
 
-bench-optim: all $(BUILD)/bench/floors.so ## the same for every optimizer
+bench-optim: all $(BUILD)/bench/floors.so ## the same for every optimizer: QUICK=1
 	$(BENCH) scripts/bench/optim.lua
 
 bench-peers: all $(BUILD)/bench/floors.so ## optimizers beside PyTorch's: PEER_PYTHON=a Python that has torch

@@ -129,6 +129,7 @@ local function all(threads)
   muon()
 end
 
+timing.legend("bytes", "fused C", "sgemm", "step")
 all(2)
 all(1)
 print ""

@@ -51,6 +51,7 @@ local function run(title, tensors, class, options, ways, threads)
   timing.report(title .. ", " .. tensors, contenders, { rounds = 7, seconds = 0.3 })
 end
 
+timing.legend("optlua", "fused, foreach, for-loop, compiled, eager")
 for _, threads in ipairs { 2, 1 } do
   optlua.set_num_threads(threads)
   print(("%d thread%s"):format(threads, threads == 1 and "" or "s"))

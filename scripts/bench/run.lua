@@ -104,6 +104,7 @@ local function all(threads)
   update.small_tensors(optim.AdamW)
 end
 
+timing.legend("bytes", "fused C", "products", "step", "torch")
 for _, name in ipairs { "blas", "isa" } do
   local value = optlua.build_info()[name]
   if value then print(name, value) end

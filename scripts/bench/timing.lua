@@ -76,4 +76,29 @@ function timing.report(title, contenders, opts)
   return times
 end
 
+-- What the words of the lines mean, and those of their ends.
+local words = {
+  { "bytes", "a copy loop that reads and writes what must be read and written, in place: no update is faster" },
+  { "fused C", "the same update as one loop written by hand in C" },
+  { "products", "the matrix products of the work alone, by BLAS" },
+  { "sgemm", "the matrix products of Muon's update alone" },
+  { "step", "what optlua takes: an update of the optimizer, or a whole training step" },
+  { "optlua", "what optlua takes" },
+  { "torch", "what PyTorch takes for the same; behind it, as ratio, optlua's time over that" },
+  { "fused, foreach, for-loop, compiled, eager", "PyTorch's ways to do the same" },
+}
+
+--- Prints how lines are to be read, and what these words in them mean.
+---@param ... string
+function timing.legend(...)
+  print "each line: what is done, then how it is done and how long that takes, the median of rounds in which all take turns; with ×"
+  print "is the ratio: how many times as long as the first, which is the floor, or what the others are compared with"
+  for _, name in ipairs { ... } do
+    for _, word in ipairs(words) do
+      if word[1] == name then print(("  %-9s %s"):format(name, word[2])) end
+    end
+  end
+  print ""
+end
+
 return timing
