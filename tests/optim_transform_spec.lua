@@ -2,7 +2,9 @@
 local optlua = require "optlua"
 local optim = optlua.optim
 
+local Config = require "optlua.config.tree"
 local fails = require("fails").matching
+local process = require "process"
 
 local function values(tensor) return tensor:detach():flatten():totable() end
 
@@ -290,6 +292,62 @@ describe("a rule over matrices", function()
     assert.same({ 4 }, values(state["state.param2.variance"]))
     assert.near(-0.5 * 3 / math.sqrt(12.5 / 7.5) / math.sqrt(5), values(p)[3], 1e-15)
     assert.near(-0.5, q:item(), 1e-15)
+  end)
+end)
+
+describe("a transform of a script's own", function()
+  local function halved(inner)
+    return optim.transform(inner, { name = "Halved(" .. inner.name .. ")", hyper = { part = { default = 0.5, min = 0 } },
+      update = function(p, g, s, h, inner_update) return inner_update(p, h.part * g) end })
+  end
+  before_each(function() optim.register("HalvedSpec", halved) end)
+  after_each(function() pcall(optim.unregister, "HalvedSpec") end)
+
+  it("has a name, around that of any class, which containers and configs know", function()
+    local class = optim.resolve "HalvedSpec(SGD)"
+    assert.equal("Halved(SGD)", class.name)
+    assert.equal(class, optim.resolve " HalvedSpec( SGD ) ") -- made once
+    assert.equal("Lookahead(Halved(AdamW))", optim.resolve("Lookahead(HalvedSpec(AdamW))").name)
+    local p = param({ 1 }, { 1 })
+    optim.container(function() local q = p p = nil return q and "p", q end, "HalvedSpec(SGD)", { lr = 1, part = 0.25 }):step()
+    local config = Config.new { optimizer = { class = "HalvedSpec(SGD)", part = 0.25 } }
+    assert.equal(0.25, config:finish("test").optimizer.part)
+    fails("optimizer.part: expected a number at least 0", Config.finish, Config.new { optimizer = { class = "HalvedSpec(SGD)", part = -1 } }, "test")
+  end)
+
+  it("and its name are checked", function()
+    fails("HalvedSpec is already a registered transform", optim.register, "HalvedSpec", halved)
+    fails("HalvedSpec is already a registered transform", optim.register, "HalvedSpec", optim.SGD)
+    fails("SAM is already a registered transform", optim.register, "SAM", halved)
+    fails("Adam is already a registered optimizer", optim.register, "Adam", halved)
+    fails("a class expected.*or a transform", optim.register, "Other", 5)
+    fails('HalvedSpec stands around a class: "HalvedSpec%(AdamW%)"', optim.resolve, "HalvedSpec")
+    fails('unknown transform "HalvedSpce" %(did you mean "HalvedSpec"%?%); legal: Centralize, HalvedSpec, ', optim.resolve, "HalvedSpce(SGD)")
+    fails("SAM comes with the library", optim.unregister, "SAM")
+    optim.unregister "HalvedSpec"
+    fails('unknown transform "HalvedSpec"', optim.resolve, "HalvedSpec(SGD)")
+    optim.register("HalvedSpec", function() return 5 end)
+    fails("the transform HalvedSpec returned no class, but a number", optim.resolve, "HalvedSpec(SGD)")
+    optim.unregister "HalvedSpec"
+    optim.register("HalvedSpec", function() error "no luck" end)
+    fails("optim_transform_spec.lua:%d+: no luck", optim.resolve, "HalvedSpec(SGD)")
+  end)
+
+  it("can be a file that returns it", function()
+    local folder = process.folder()
+    process.write(folder .. "/mine.lua", [[
+local optim = require "optlua.optim"
+return function(inner)
+  return optim.transform(inner, { name = "Mine(" .. inner.name .. ")", update = function(p, g, s, h, inner_update) return inner_update(p, g) end })
+end]])
+    process.write(folder .. "/wrong.lua", "return 5")
+    process.write(folder .. "/run.lua", [[
+local optlua = require "optlua"
+print(optlua.optim.resolve("mine(Lion)").name, optlua.optim.resolve("mine(SGD)") == optlua.optim.resolve("mine(SGD)"))
+print(select(2, pcall(optlua.optim.resolve, "wrong(SGD)")))]])
+    local out = process.run(folder, "optlua run.lua").out
+    process.remove(folder)
+    assert.matches("^Mine%(Lion%)\ttrue\n[^\n]*the module wrong returns no transform, a function", out)
   end)
 end)
 

@@ -299,7 +299,8 @@ end
 --- container(model, groups, options): a list of groups { name =, match =, class =, <hyperparameters> }.
 ---   name: a word; default "group1", "group2" …
 ---   class: an optimizer class, its name, a wrapper, or the name of a module that returns one; around a name may stand that of a
----    transform: "Lookahead(AdamW)", also "SWA(…)", "Centralize(…)" and "SAM(…)". The groups of a wrapper are named after both: "group.inner"
+---    transform: "Lookahead(AdamW)", also "SWA(…)", "Centralize(…)" and "SAM(…)", one that optim.register has named, or that a
+---    module returns. The groups of a wrapper are named after both: "group.inner"
 ---   match: which parameters the group takes; each goes to the first group that matches it
 ---   expect: how many parameters it takes, or it is an error; when left out, only none is one
 ---   optional = true: it may take none

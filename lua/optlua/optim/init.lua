@@ -100,17 +100,27 @@ optim.update_bn = statistics.update_bn
 optim.role = params.role
 optim.groups = groups
 
---- Registers a class under a name: from here on it can be chosen by it.
+--- Registers a class under a name: from here on it can be chosen by it. A transform, a function that makes a class from a class,
+--- is chosen by its name around that of a class:
+---
+---     local optlua = require "optlua"
+---     local optim = optlua.optim
+---     optim.register("Halved", function(inner)
+---       return optim.transform(inner, { name = "Halved(" .. inner.name .. ")",
+---         update = function(p, g, s, h, inner_update) return inner_update(p, 0.5 * g) end })
+---     end)
+---     print(optim.container(optlua.nn.Linear(1, 1), "Halved(SGD)", { lr = 1 }).groups.default.class)
+---     --> optimizer class Halved(SGD) { dampening = 0, lr = 0.001, maximize = false, momentum = 0, nesterov = false, weight_decay = 0 }
 ---@param name string
----@param class optlua.optim.Class
----@return optlua.optim.Class class
+---@param class optlua.optim.Class|fun(inner: optlua.optim.Class): optlua.optim.Class
+---@return optlua.optim.Class|function class
 function optim.register(name, class)
   local problem = classes.add(name, class)
   if problem then blame("optim.register: " .. problem) end
   return class
 end
 
---- Forgets the classes that were registered under a name, or under all that a glob matches.
+--- Forgets the class or transform that was registered under a name, or all classes that a glob matches.
 ---@param glob string "*" stands for any characters
 function optim.unregister(glob)
   if type(glob) ~= "string" then blame("optim.unregister: a name or a glob expected, got a " .. type(glob)) end

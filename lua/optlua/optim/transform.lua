@@ -96,7 +96,8 @@ end
 --- Makes a class from a class. The fields are those of `define`; `update` is (p, g, s, h, inner_update,
 --- group), and inner_update(p, g) is the inner rule, on any gradient. Around a class with a step of its own it
 --- is `step`, (self, group, closure, inner_step), and inner_step() the inner one. Hyperparameters, states, numbers
---- of the group and rules with names of their own are those of both; no name may be in both.
+--- of the group and rules with names of their own are those of both; no name may be in both. optim.register gives a function
+--- that does this a name for containers and configs: "Mine(AdamW)".
 ---@param inner optlua.optim.Class
 ---@param outer table
 ---@return optlua.optim.Class

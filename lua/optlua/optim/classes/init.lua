@@ -33,20 +33,27 @@ end
 
 local known = registry.new("optimizer", classes.builtin, builtin)
 
---- Adds a class under a name; returns what is wrong.
+--- Adds a class, or a transform of classes, under a name; returns what is wrong.
 ---@param name string
----@param class optlua.optim.Class
+---@param what optlua.optim.Class|fun(inner: optlua.optim.Class): optlua.optim.Class
 ---@return string? problem
-function classes.add(name, class)
-  if not classes.is_class(class) then return "a class expected, as optim.define makes it, got a " .. type(class) end
-  return known:add(name, class)
+function classes.add(name, what)
+  local is_transform = type(what) == "function"
+  if not is_transform and not classes.is_class(what) then
+    return "a class expected, as optim.define makes it, or a transform, a function that makes a class from a class, got a " .. type(what)
+  end
+  if is_transform and known:lookup(name) then return ("%s is already a registered optimizer"):format(name) end
+  if not is_transform and transforms.is_known(name) then return ("%s is already a registered transform"):format(name) end
+  if is_transform then return transforms.add(name, what) end
+  return known:add(name, what)
 end
 
---- Removes a class that was added; returns what is wrong.
+--- Removes a class or a transform that was added; returns what is wrong.
 ---@param name string
 ---@return string? problem
 function classes.remove(name)
   if is_builtin[name] then return name .. " comes with the library" end
+  if transforms.is_known(name) then return transforms.remove(name) end
   return known:remove(name)
 end
 
@@ -96,7 +103,7 @@ local function unknown(name)
 end
 
 --- The class that is meant by a class or a wrapper, by a registered name (also as "torch.optim.NAME"), by that of a transform
---- around one ("Lookahead(AdamW)"), or by the name of a module that returns one.
+--- around one ("Lookahead(AdamW)", also of a module that returns one), or by the name of a module that returns one.
 ---@param what any
 ---@return optlua.optim.Class|optlua.optim.Wrapper|nil class
 ---@return string? problem

@@ -1,6 +1,9 @@
---- transforms: what can be put around any class, by name: "Lookahead(AdamW)" is optim.lookahead(optim.AdamW).
+--- transforms: what can be put around any class, by name: "Lookahead(AdamW)" is optim.lookahead(optim.AdamW). Scripts register
+--- others, and modules return them: functions that make a class from a class.
 local blame = require "optlua.blame"
+local definition = require "optlua.optim.class"
 local options = require "optlua.options"
+local registry = require "optlua.registry"
 local transform = require "optlua.optim.transform"
 
 local transforms = {}
@@ -11,7 +14,11 @@ local functions = { Centralize = "centralize", Lookahead = "lookahead", SAM = "s
 --- The names of all transforms, sorted.
 transforms.names = options.names(functions)
 
-local made = setmetatable({}, { __mode = "k" }) -- by inner class and name
+local known = registry.new("transform", function(name)
+  return functions[name] and require("optlua.optim.transforms." .. functions[name])
+end, transforms.names)
+
+local made = setmetatable({}, { __mode = "k" }) -- by inner class, and name or function
 
 --- Makes a class from a class, once.
 ---@param name string of the transform
@@ -38,21 +45,59 @@ function transforms.around(name, outer, class, ...)
   return made[inner][name]
 end
 
+--- Adds a transform under a name; returns what is wrong.
+---@param name string
+---@param fn fun(inner: optlua.optim.Class): optlua.optim.Class
+---@return string? problem
+function transforms.add(name, fn) return known:add(name, fn) end
+
+--- Removes a transform that was added; returns what is wrong.
+---@param name string
+---@return string? problem
+function transforms.remove(name) return functions[name] and name .. " comes with the library" or known:remove(name) end
+
+--- Whether a name is that of a transform.
+---@param name any
+---@return boolean
+function transforms.is_known(name) return known:lookup(name) ~= nil end
+
+-- The transform that is registered, or that a module returns; nil and what is wrong.
+local function find(name)
+  local fn = known:lookup(name)
+  if fn then return fn end
+  if not package.searchpath(name, package.path) then return nil, options.unknown("transform", name, known:names()) end
+  local loaded, result = pcall(require, name)
+  if not loaded then return nil, ("class: the module %s cannot be loaded: %s"):format(name, tostring(result)) end
+  if type(result) == "function" then return result end
+  return nil, ("class: the module %s returns no transform, a function that makes a class from a class"):format(name)
+end
+
+-- What a transform makes of a class, once.
+local function apply(name, fn, class)
+  if functions[name] then return fn(class) end
+  made[class] = made[class] or {}
+  made[class][fn] = made[class][fn] or fn(class)
+  if definition.is_class(made[class][fn]) then return made[class][fn] end
+  error(("the transform %s returned no class, but a %s"):format(name, type(made[class][fn])), 0)
+end
+
 --- The class that is meant by "NAME(CLASS)"; nothing for other words.
 ---@param word string
 ---@param resolve fun(inner: string): any, string?
 ---@return optlua.optim.Class?
 ---@return string? problem
 function transforms.resolve(word, resolve)
-  if functions[word] then return nil, ("%s stands around a class: \"%s(AdamW)\""):format(word, word) end
-  local name, inner = word:match "^%s*([%a_][%w_]*)%s*(%b())%s*$"
+  if known:lookup(word) then return nil, ("%s stands around a class: \"%s(AdamW)\""):format(word, word) end
+  local name, inner = word:match "^%s*([%a_][%w_.]*)%s*(%b())%s*$"
   if not name then return nil end
-  if not functions[name] then return nil, options.unknown("transform", name, options.names(functions)) end
-  local class, problem = resolve(inner:sub(2, -2):match "^%s*(.-)%s*$")
+  local fn, problem = find(name)
+  if not fn then return nil, problem end
+  local class
+  class, problem = resolve(inner:sub(2, -2):match "^%s*(.-)%s*$")
   if not class then return nil, problem end
-  local ok, result = pcall(require("optlua.optim.transforms." .. functions[name]), class)
-  if not ok then return nil, (tostring(result):gsub("^[^\n]-:%d+: ", "")) end
-  return result
+  local ok, result = pcall(apply, name, fn, class)
+  if ok then return result end
+  return nil, (tostring(result):gsub(functions[name] and "^[^\n]-:%d+: " or "^$", "")) -- of ours without its place
 end
 
 return transforms
