@@ -130,6 +130,9 @@ describe("the documentation", function()
     for _, name in ipairs { "Module.save", "model:save", "nn.Module:save", "module.save" } do
       assert.equal(printed "module:save", printed(name))
     end
+    for _, name in ipairs { "data.digits", "nn.Linear", "optim.AdamW", "schedule.cosine", "optim.lr_scheduler", "checkpoint.load" } do
+      assert.equal(printed(name), printed("optlua." .. name))
+    end
     assert.equal(printed "nn.Linear", printed(optlua.nn.Linear))
     assert.equal(printed "AdamW", printed(optlua.optim.AdamW))
   end)

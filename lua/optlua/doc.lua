@@ -436,9 +436,9 @@ end
 
 local function as_is(text) return text end
 
--- "Module.save", "model:save" and "nn.Module.save" are module:save.
+-- "Module.save", "model:save" and "nn.Module.save" are module:save; "optlua.data.digits" is data.digits.
 local function loosely(text)
-  return (text:lower():gsub("^nn%.module", "module"):gsub("^model([.:])", "module%1"):gsub("[.:]", "."))
+  return (text:lower():gsub("^optlua%.", ""):gsub("^nn%.module", "module"):gsub("^model([.:])", "module%1"):gsub("[.:]", "."))
 end
 
 --- The entries of a name, whole ("nn.Linear") or only its last part ("Linear"); where there is none, those
