@@ -53,6 +53,20 @@ describe("a checkpoint", function()
     end
   end)
 
+  it("wins over what the optimizer was made with, and a schedule of the script over that of the checkpoint", function()
+    local given = parts("SGD", { lr = 0.5, momentum = 0.5, max_norm = 2 })
+    for _ = 1, 3 do step(given) end
+    checkpoint.save(place .. "/a", given)
+    local other = parts("SGD", { lr = 1, momentum = 0, max_norm = 1 })
+    other.scheduler = optim.lr_scheduler(other.optimizer, function(t) return t == 2 and 0.125 or 1 end) -- of the last update
+    local _, differences = checkpoint.load(place .. "/a", other)
+    assert.matches("^default.lr: another schedule than when it was saved", differences[1])
+    local group = other.optimizer.groups.default
+    assert.same({ 0.5 * 0.125, 0.5, 2 }, { group.lr, group.momentum, other.optimizer.max_norm })
+    group.momentum = 0.75 -- after it, the script's
+    assert.equal(0.75, group.momentum)
+  end)
+
   it("replaces an older one of its name at once, and leaves nothing else", function()
     local given = parts()
     checkpoint.save(place .. "/a", given)

@@ -294,7 +294,9 @@ end
 ---   saved.weights, saved.state: tables by name, for all else
 ---   saved.strict = false: names may be missing (weights stay, states begin anew) or unexpected
 ---
---- Gradients that were saved are present afterwards, all others absent.
+--- Values that were saved hold afterwards, whatever the optimizer was made with: hyperparameters, max_norm and grad_scale too, as in
+--- PyTorch. Schedules are those of the scheduler that is handed over, at the count of updates that was saved. (A spec goes on with the
+--- values of its config.) Gradients that were saved are present, all others absent.
 ---@param path string
 ---@param given { model?: nn.Module, optimizer?: optlua.optim.Optimizer, scheduler?: optlua.optim.Scheduler, loader?: data.Loader } the table that `save` was given will do, too: `extra`, `value` and `gradients` are of saving alone
 ---@param opts? { surgery?: fun(saved: optlua.checkpoint.Surgery), strict?: boolean, resume?: "config"|"rebase"|"error", rng?: boolean } strict: with false names may be missing (weights stay, states begin anew) or unexpected; resume: what happens when a schedule is another one (see scheduler:load_state_dict); rng: whether the generator goes on too
