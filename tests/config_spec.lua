@@ -237,6 +237,19 @@ describe("groups in a config", function()
     fails("groups.rest.lr: expected a number", read, { "--groups.rest.lr=-1" })
   end)
 
+  it("have schedules by a function: what says one in the config is told so", function()
+    local said = "no schedule stands in a group: optim.lr_scheduler%(optimizers, { biases = schedule, … }%), which a spec's build_lr_schedulers"
+    fails("groups.biases: lr_scheduler: " .. said, read, { "--groups.biases.lr_scheduler=cosine" })
+    fails("groups.biases: lr_scheduler: " .. said, read, { "--groups.biases.lr_scheduler.class=cosine" })
+    local schema = sample()
+    schema.lr_scheduler = { biases = { class = "cosine" }, rest = "linear" }
+    fails("lr_scheduler: class: a class or its name is required; " .. said, read, {}, schema)
+    schema.lr_scheduler, schema.groups[1].lr_scheduler = nil, { class = "cosine" }
+    fails("groups.biases: lr_scheduler: " .. said, read, {}, schema)
+    fails("group 'b%.1': lr_scheduler: .*{ %[\"b.1\"%] = schedule", optim.container, optlua.nn.Linear(1, 1),
+      { { name = "b.1", match = "*", class = "SGD", lr_scheduler = "cosine" } })
+  end)
+
   it("drop what another class does not take, if it came from the script", function()
     local Plain = optim.register("PlainSpec", optim.define { name = "Plain", hyper = { lr = 0.1 }, update = function(p, g, s, h) return p - h.lr * g end })
     local values, config = read { "--optimizer=PlainSpec" }

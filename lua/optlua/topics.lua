@@ -106,7 +106,8 @@ The optimizer of a spec: a class, by its name or as { class = …, arguments }. 
 or nothing where build_optimizers replaces that.]],
   lr_scheduler = [[
 The schedule of a spec's optimizer: a name, { class = …, arguments }, or a function of the updates that gives the factor.
-interval = "epoch" lets it count epochs. How long the run is it knows by itself.]],
+interval = "epoch" lets it count epochs. How long the run is it knows by itself. It holds for all groups; for one each see
+config.lr_schedulers.]],
   groups = [[
 Groups of parameters, a list as optim.container takes it: { name =, match =, hyperparameters … }; what one leaves out comes from
 the section optimizer. --groups.NAME.KEY=VALUE reaches one on the command line.]],

@@ -140,6 +140,8 @@ function choice.group_arguments(given, default_class)
   return legal
 end
 
+choice.no_schedule = grouping.no_schedule
+
 --- The classes of all groups, where each has another than the optimizer, which no group takes what it leaves out from then;
 --- nil where one has it, or names none.
 ---@param section table of the optimizer

@@ -233,6 +233,7 @@ local function set_group(self, groups, path, value, source)
     self.changed.groups = true
     return table.remove(groups, i)
   end
+  if rest[1] == "lr_scheduler" then rest = { rest[1] } end -- which is refused when all is said
   local fields = #rest == 0 and value or { [rest[1]] = value }
   if type(fields) ~= "table" or fields[1] ~= nil or #rest > 1 then
     return self:complain("%s: no such place in a group", name_of(path))
@@ -402,9 +403,19 @@ local function drop_arguments(self, section, legal, where)
   end
 end
 
+-- A schedule for each group, by its name: a hint; else nothing.
+local function group_hint(self, kind, section)
+  for _, group in ipairs(kind == "lr_scheduler" and self.values.groups or {}) do
+    if section[group.name or ""] ~= nil then return "; " .. choice.no_schedule(group.name):gsub("^lr_scheduler: ", "") end
+  end
+  return ""
+end
+
 local function check_choice(self, section, path)
   local kind, where = choice.kind(path), name_of(path)
-  if section.class == nil then return self:complain("%s: class: a class or its name is required", where) end
+  if section.class == nil then
+    return self:complain("%s: class: a class or its name is required%s", where, group_hint(self, kind, section))
+  end
   local legal, problem = choice.arguments(kind, section)
   if problem then return self:complain("%s: %s", where, problem) end
   drop_arguments(self, section, legal, where)
@@ -448,6 +459,10 @@ local function check_group(self, group, i, default_class)
   local where = "groups." .. tostring(group.name or "group" .. i)
   local legal, problem = choice.group_arguments(group, default_class)
   if problem then return self:complain("%s: %s", where, problem) end
+  if group.lr_scheduler ~= nil then
+    self:complain("%s: %s", where, choice.no_schedule(tostring(group.name or "group" .. i)))
+    group.lr_scheduler = nil
+  end
   local changed = self.class_changed or self.origin[where .. ".class"] ~= nil
   for _, key in ipairs(options.names(group)) do
     local given = self.origin[("%s.%s"):format(where, key)]

@@ -8,6 +8,14 @@ local wrapper = require "optlua.optim.wrapper"
 
 local grouping = {}
 
+--- Says how groups have schedules of their own, where one stands in a group.
+---@param name string of a group
+---@return string
+function grouping.no_schedule(name)
+  return ("lr_scheduler: no schedule stands in a group: optim.lr_scheduler(optimizers, { %s = schedule, … }), which a spec's "
+    .. "build_lr_schedulers returns, gives groups schedules of their own"):format(name:find "^%a[%w_]*$" and name or ("[%q]"):format(name))
+end
+
 local own_fields = { class = true, expect = true, match = true, name = true, optional = true }
 
 local function read_expect(expect)
@@ -52,6 +60,8 @@ local function read_group(given, i, context, problems)
     if context.settings[key] and not Group.settings[key] then
       complain(("'%s' is an option of the container, not of a group%s"):format(key,
         key == "max_norm" and ", whose own limit is max_group_norm" or ""))
+    elseif key == "lr_scheduler" then
+      complain(grouping.no_schedule(group.name))
     elseif not own_fields[key] then
       group.rest[key], group.origin[key] = value, "the group"
     end
