@@ -17,8 +17,8 @@ end
 local function ids(values) return optlua.tensor(values, { dtype = "int64" }) end
 
 -- Elsewhere: 1–6, 9–13 schedule_spec (numbers), 1, 2, 4–6, 11, 13 resume_spec (resumed at every update), 10
--- schedule_spec (bad arguments), 12 parts_spec (three forms of decay); 17, 32 optim_optimizer_spec, parts_spec; 22, 26–32
--- optim_cases_spec (every class); 42–44 spec_spec, optim_groups_spec.
+-- schedule_spec (bad arguments), 12 parts_spec (three forms of decay); 17, 32 optim_optimizer_spec, optim_update_spec, optim_state_spec,
+-- parts_spec; 22, 26–32 optim_cases_spec (every class); 42–44 spec_spec, optim_groups_spec.
 describe("schedules:", function()
   -- The rate that the next update uses, with an optimizer and a scheduler resumed in either order after so many.
   local function resumed(make, base, updates)
