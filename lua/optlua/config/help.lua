@@ -1,6 +1,7 @@
 --- help: what a config can be told, as text: names, types, ranges, defaults, meanings.
 local options = require "optlua.options"
 local choice = require "optlua.config.choice"
+local key_of = require "optlua.config.key"
 local text = require "optlua.config.text"
 
 local help = {}
@@ -42,8 +43,6 @@ local function add_lines(lines, title, rows)
   end
 end
 
-local function is_section(value) return type(value) == "table" and not getmetatable(value) and value[1] == nil end
-
 -- Rows of the plain values; choices are put aside.
 local function collect(schema, values, path, rows, choices)
   for _, key in ipairs(options.names(schema)) do
@@ -54,7 +53,7 @@ local function collect(schema, values, path, rows, choices)
       if values[key] then choices[#choices + 1] = { name, own, values[key] } end
     elseif name == "groups" then
       choices.groups = values.groups
-    elseif is_section(schema[key]) then
+    elseif key_of.is_section(schema[key]) then
       collect(schema[key], values[key] or {}, own, rows, choices)
     else
       rows[#rows + 1] = describe(name, options.describe(schema[key]), values[key])

@@ -5,8 +5,10 @@
 -- sections choose something by name (see choice.lua); groups are reached by their names.
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local checking = require "optlua.config.checking"
 local choice = require "optlua.config.choice"
 local file = require "optlua.config.file"
+local key_of = require "optlua.config.key"
 local text = require "optlua.config.text"
 
 ---@class optlua.Config
@@ -21,18 +23,7 @@ local text = require "optlua.config.text"
 local Config = {}
 Config.__index = Config
 
-local function is_description(value) return type(value) == "table" and getmetatable(value) and getmetatable(value).__name == "arg" end
-
-local function is_section(value) return type(value) == "table" and not getmetatable(value) and value[1] == nil end
-
--- A word in which a path is written.
-local function name_of(path) return table.concat(path, ".") end
-
-local function append(path, key)
-  local longer = table.move(path, 1, #path, 1, {})
-  longer[#longer + 1] = key
-  return longer
-end
+local append, is_description, is_section, name_of = key_of.append, key_of.is_description, key_of.is_section, key_of.name
 
 local standard = { data = true, groups = true, loss = true, lr_scheduler = true, lr_schedulers = true, model = true,
   optimizer = true, optimizers = true }
@@ -365,138 +356,6 @@ end
 
 -- Checking ---------------------------------------------------------------------------------------------------
 
--- The arguments of one choice or group, against those that are legal.
-local function check_section(self, section, legal, where)
-  for _, key in ipairs(options.names(section)) do
-    local described = legal[key]
-    if key ~= "class" and described == nil then
-      self:complain("%s: %s", where, options.unknown("option", key, options.names(legal)))
-    elseif key ~= "class" and type(section[key]) ~= "function" then
-      local checked, problem = options.value(where .. "." .. key, section[key], described)
-      if problem then self:complain("%s", problem) else section[key] = checked end
-    end
-  end
-end
-
--- Whether something else was chosen than in the script: the class, or one that a wrapper builds.
-local function is_changed(self, section, legal, where)
-  if self.changed[where] then return true end
-  for key in pairs(section) do
-    if options.describe(legal[key]).is_class and self.origin[where .. "." .. key] ~= "script" then return true end
-  end
-  return false
-end
-
--- Another class takes no arguments of the old one that it does not know; those of the script are dropped.
-local function drop_arguments(self, section, legal, where)
-  if not is_changed(self, section, legal, where) then return end
-  local dropped = {}
-  for _, key in ipairs(options.names(section)) do
-    if key ~= "class" and legal[key] == nil and self.origin[where .. "." .. key] == "script" then
-      section[key] = nil
-      dropped[#dropped + 1] = key
-    end
-  end
-  if #dropped > 0 then
-    table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(where, text.write(section.class),
-      table.concat(dropped, ", ")))
-  end
-end
-
--- A schedule for each group, by its name: a hint; else nothing.
-local function group_hint(self, kind, section)
-  for _, group in ipairs(kind == "lr_scheduler" and self.values.groups or {}) do
-    if section[group.name or ""] ~= nil then return "; " .. choice.no_schedule(group.name):gsub("^lr_scheduler: ", "") end
-  end
-  return ""
-end
-
-local function check_choice(self, section, path)
-  local kind, where = choice.kind(path), name_of(path)
-  if section.class == nil then
-    return self:complain("%s: class: a class or its name is required%s", where, group_hint(self, kind, section))
-  end
-  local legal, problem = choice.arguments(kind, section)
-  if problem then return self:complain("%s: %s", where, problem) end
-  drop_arguments(self, section, legal, where)
-  local dropped = choice.drop_ignored(section, legal)
-  if #dropped > 0 then
-    table.insert(self.notes, ("%s: %s: not needed here, ignored"):format(where, table.concat(dropped, ", ")))
-  end
-  for _, key in ipairs(options.names(legal)) do
-    local option = options.describe(legal[key])
-    if option.required and option.default == nil and section[key] == nil and not (self.open and choice.is_length[key]) then
-      self:complain("%s.%s: is required", where, key)
-    end
-  end
-  check_section(self, section, legal, where)
-end
-
--- What no group takes of the optimizer's arguments, since each has another class: where something else was chosen than in the
--- script, that of the script is dropped.
-local function check_taken(self, section, groups)
-  local others = choice.other_classes(section, groups)
-  if not others then return end
-  if self.class_changed then
-    return self:complain("%s; --groups.NAME.class=… changes that of one", choice.untaken("optimizer", section, others))
-  end
-  local dropped = {}
-  for _, key in ipairs(choice.hypers(section)) do
-    if self.changed.groups and self.origin["optimizer." .. key] == "script" then
-      section[key] = nil
-      dropped[#dropped + 1] = key
-    else
-      self:complain("%s; --groups.NAME.%s=… sets that of one", choice.untaken("optimizer." .. key, section, others), key)
-    end
-  end
-  if #dropped > 0 then
-    table.insert(self.notes, ("optimizer: no group takes %s; dropped from the script's"):format(table.concat(dropped, ", ")))
-  end
-end
-
--- Hyperparameters of the script's groups that another class does not know are dropped.
-local function check_group(self, group, i, default_class)
-  local where = "groups." .. tostring(group.name or "group" .. i)
-  local legal, problem = choice.group_arguments(group, default_class)
-  if problem then return self:complain("%s: %s", where, problem) end
-  if group.lr_scheduler ~= nil then
-    self:complain("%s: %s", where, choice.no_schedule(tostring(group.name or "group" .. i)))
-    group.lr_scheduler = nil
-  end
-  local changed = self.class_changed or self.origin[where .. ".class"] ~= nil
-  for _, key in ipairs(options.names(group)) do
-    local given = self.origin[("%s.%s"):format(where, key)]
-    if legal[key] == nil and not given and changed then
-      group[key] = nil
-      table.insert(self.notes, ("%s: %s does not take %s; dropped from the script's"):format(where,
-        text.write(group.class or default_class), key))
-    end
-  end
-  check_section(self, group, legal, where)
-end
-
-local function check_required(self, schema, values, path)
-  for _, key in ipairs(options.names(schema)) do
-    local described, own = schema[key], append(path, key)
-    if is_description(described) and described.required and values[key] == nil then
-      self:complain("%s: is required", name_of(own))
-    elseif is_section(described) and not choice.kind(own) and values[key] then
-      check_required(self, described, values[key], own)
-    end
-  end
-end
-
-local function check_choices(self, values, path)
-  for _, key in ipairs(options.names(values)) do
-    local own = append(path, key)
-    if choice.kind(own) then
-      if values[key] then check_choice(self, values[key], own) end
-    elseif #own == 1 and type(values[key]) == "table" and choice.kind(append(own, "x")) then
-      check_choices(self, values[key], own)
-    end
-  end
-end
-
 -- Reading a name that a config does not have raises; one that has no value is nil.
 local function strict(values, schema, where)
   for key, described in pairs(schema) do
@@ -517,18 +376,8 @@ end
 ---@return table values reading a name that it does not have raises
 ---@return string[] problems
 function Config:check()
-  local values = self.values
-  local script_class = self.schema.optimizer and choice.normalise(default_of(self.schema.optimizer)).class
-  self.class_changed = values.optimizer and values.optimizer.class ~= script_class
-  check_required(self, self.schema, values, {})
-  check_choices(self, values, {})
-  for i, group in ipairs(values.groups or {}) do
-    check_group(self, group, i, values.optimizer and values.optimizer.class)
-  end
-  if values.optimizer and values.groups and not (self.makes_groups or self.makes_optimizer) then
-    check_taken(self, values.optimizer, values.groups)
-  end
-  return strict(values, self.schema, {}), self.problems
+  checking(self, default_of(self.schema.optimizer))
+  return strict(self.values, self.schema, {}), self.problems
 end
 
 --- Checks the whole and raises all problems at once.
