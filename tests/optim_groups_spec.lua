@@ -60,6 +60,17 @@ describe("what a group leaves out", function()
     assert.equal(2, optim.container(net, groups, { class = "SGD", lr = 2 }).groups.a.lr)
   end)
 
+  it("is the same for a group that is added", function()
+    local optimizer = optim.container(model(), { { name = "all", match = "*" } }, { class = "AdamW", betas = { 0.5, 0.6 }, lr = 3 })
+    optimizer:add_group { name = "same", params = { { "p", optlua.zeros(1) } } }
+    optimizer:add_group { name = "other", params = { { "q", optlua.zeros(1) } }, class = "SGD" }
+    local groups = optimizer.groups
+    assert.same({ 3, 0.5, 1e-3 }, { groups.same.lr, groups.same.betas[1], groups.other.lr })
+    local any = optim.container(model(), { { match = "*", class = "AdamW" } }, { betas = { 0.5, 0.6 }, lr = 3 })
+    any:add_group { name = "other", params = { { "q", optlua.zeros(1) } }, class = "SGD" }
+    assert.equal(3, any.groups.other.lr)
+  end)
+
   it("is scaled, wherever it comes from", function()
     local net = model()
     local optimizer = optim.container(net, {

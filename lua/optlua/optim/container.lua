@@ -424,7 +424,8 @@ function Container:add_group(given)
   for key, value in pairs(given) do
     if key ~= "class" then rest[key] = value end
   end
-  local plan, problems = self:_plan(class, rest)
+  local defaults = { class = self.class or self._default_class, hypers = self._defaults }
+  local plan, problems = self:_plan(class, rest, grouping.inherited(class, defaults))
   finish(self, { plan }, problems)
 end
 Container.add_group = colon.method("add_group", Container.add_group, Optimizer._is, "optimizer")

@@ -108,14 +108,25 @@ local function roles_of(list)
   return roles
 end
 
+--- Of the hyperparameters that groups take where they leave them out, those of a group of a class: all where the defaults are for
+--- its class, none where they are for another, else those that it knows.
+---@param class optlua.optim.Class|optlua.optim.Wrapper
+---@param defaults { class?: optlua.optim.Class, hypers: table }
+---@return table<string, any>
+function grouping.inherited(class, defaults)
+  local hypers = {}
+  if defaults.class and class ~= defaults.class then return hypers end
+  for key, value in pairs(defaults.hypers) do
+    if defaults.class or wrapper.is(class) or class.hyper[key] then hypers[key] = value end
+  end
+  return hypers
+end
+
 -- Gives a group what it leaves out: the defaults of its class.
 local function inherit(group, defaults, used)
-  if not group.class or defaults.class and group.class ~= defaults.class then return end
-  for key, value in pairs(defaults.hypers) do
-    if defaults.class or wrapper.is(group.class) or group.class.hyper[key] then
-      used[key] = true
-      if group.rest[key] == nil then group.rest[key], group.origin[key] = value, "the defaults" end
-    end
+  for key, value in pairs(group.class and grouping.inherited(group.class, defaults) or {}) do
+    used[key] = true
+    if group.rest[key] == nil then group.rest[key], group.origin[key] = value, "the defaults" end
   end
 end
 

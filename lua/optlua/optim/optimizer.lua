@@ -246,10 +246,11 @@ end
 ---@param self table
 ---@param class optlua.optim.Class
 ---@param given table
+---@param defaults table<string, any> stand in for what it leaves out
 ---@return table? plan
 ---@return string[] problems
-function Optimizer._plan(self, class, given)
-  local plan, problems = planning.group(class, given, self._defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
+function Optimizer._plan(self, class, given, defaults)
+  local plan, problems = planning.group(class, given, defaults, "group" .. #self._groups + 1, count_params(self._groups) + 1)
   if plan and #plan.entries == 0 then table.insert(problems, 1, ("group '%s' has no parameters"):format(plan.name)) end
   return plan, problems
 end
@@ -261,7 +262,7 @@ end
 function Optimizer:add_group(given)
   phase.check(self, "add_group")
   if not planning.is_group(given) then blame(self._name .. ": add_group: a table with params expected") end
-  local plan, problems = self:_plan(self.class, given)
+  local plan, problems = self:_plan(self.class, given, self._defaults)
   self:_check({ plan }, problems)
   self:_adopt({ plan })
 end
