@@ -59,7 +59,7 @@ describe("the machinery of optimizers survives", function()
       return { { { name = "m", shape = { random(-1, 3) }, dtype = pick { "float32", "x", "bfloat16" }, init = pick { 0, 1, "param" } } } }
     end,
   }
-  local methods = { "bytes", "count", "exchange", "grow", "layouts", "restore", "set_totals", "shapes", "shrink", "state", "totals", "twin", "zero_grad" }
+  local methods = { "bytes", "count", "exchange", "grow", "layouts", "restore", "set_context", "set_totals", "shapes", "shrink", "state", "totals", "twin", "zero_grad" }
 
   local function call(fn, first)
     local given, count = {}, random(0, 8)
@@ -78,7 +78,8 @@ describe("the machinery of optimizers survives", function()
     function()
       local group = pick(groups)
       pcall(core.collect, group)
-      return pcall(core.trace, group, pick(caches), some_rule, {}, {}, nil, nil, "label")
+      pcall(group.set_context, group, pick(caches), {}, {}, nil, nil, "label")
+      return pcall(core.trace, group, some_rule)
     end,
     function() return pcall(core.prepare) and pcall(core.commit) end,
   }

@@ -10,12 +10,21 @@
 #include "optim/step.h"
 #include "rule/cache.h"
 
+/* User values of a group. */
+enum {
+  OL_GROUP_STATES = 1, /* for rules: a list, by layout */
+  OL_GROUP_PARAMS,     /* the userdata of its parameters: a list, which keeps them what they are */
+  OL_GROUP_CACHE,      /* from here on: what its rules are traced with, see group:set_context */
+  OL_GROUP_H,
+  OL_GROUP_VALUES,
+  OL_GROUP_NUMBERS,
+  OL_GROUP_SLOTS,
+  OL_GROUP_LABEL,
+};
+
 /* Checks argument `arg`: a group, a cache of programs. */
 ol_group *ol_check_group(lua_State *L, int arg);
 ol_program_cache *ol_check_cache(lua_State *L, int arg);
-
-/* Pushes the states of members of a group's layout, for rules: made by group:layouts. */
-void ol_push_group_states(lua_State *L, int group, int layout);
 
 /* The tensors of the list at `arg`, in a userdata that is pushed; *count of them. */
 ol_tensor **ol_check_tensors(lua_State *L, int arg, int64_t *count);

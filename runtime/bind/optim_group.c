@@ -8,9 +8,7 @@
 #include "bind/symbol.h"
 #include "bind/tensor.h"
 
-/* Userdata hold one pointer. User values of a group: the states of its layouts (a list); the
- * userdata of its parameters (a list), which keeps them what they are. */
-enum { STATES = 1, PARAMS };
+/* Userdata hold one pointer. */
 
 static void drop_group(void *self) {
   ol_group **handle = self;
@@ -87,9 +85,9 @@ static int new_group(lua_State *L) {
   lua_settop(L, 2);
   ol_tensor **params = ol_check_tensors(L, 2, &count);
   const char **names = check_names(L, 1, count);
-  void **handle = ol_push_scratch(L, &group_kind, 2);
+  void **handle = ol_push_scratch(L, &group_kind, OL_GROUP_LABEL);
   lua_pushvalue(L, 2);
-  lua_setiuservalue(L, -2, PARAMS);
+  lua_setiuservalue(L, -2, OL_GROUP_PARAMS);
   ol_check(L, ol_group_new(&error, params, names, count, (ol_group **)handle), &error);
   for (int64_t i = 0; i < count; i++) {
     lua_rawgeti(L, 2, i + 1);
@@ -104,9 +102,9 @@ static int new_group(lua_State *L) {
 static int twin_group(lua_State *L) {
   ol_error error;
   ol_group *group = ol_check_group(L, 1);
-  void **handle = ol_push_scratch(L, &group_kind, 2);
-  lua_getiuservalue(L, 1, PARAMS);
-  lua_setiuservalue(L, -2, PARAMS);
+  void **handle = ol_push_scratch(L, &group_kind, OL_GROUP_LABEL);
+  lua_getiuservalue(L, 1, OL_GROUP_PARAMS);
+  lua_setiuservalue(L, -2, OL_GROUP_PARAMS);
   ol_check(L, ol_group_twin(&error, group, (ol_group **)handle), &error);
   return 1;
 }
@@ -123,10 +121,10 @@ static int exchange_groups(lua_State *L) {
   ol_group *group = ol_check_group(L, 1), *twin = ol_check_group(L, 2);
   luaL_argcheck(L, are_twins(group, twin), 2, "not a twin of the group");
   ol_refuse_in_step(L, "loading states");
-  lua_getiuservalue(L, 1, STATES);
-  lua_getiuservalue(L, 2, STATES);
-  lua_setiuservalue(L, 1, STATES);
-  lua_setiuservalue(L, 2, STATES);
+  lua_getiuservalue(L, 1, OL_GROUP_STATES);
+  lua_getiuservalue(L, 2, OL_GROUP_STATES);
+  lua_setiuservalue(L, 1, OL_GROUP_STATES);
+  lua_setiuservalue(L, 2, OL_GROUP_STATES);
   ol_group_exchange(group, twin);
   return 0;
 }
@@ -276,14 +274,21 @@ static int set_layouts(lua_State *L) {
     lua_settop(L, 6);
   }
   ol_check(L, ol_group_set_layouts(&error, group, layouts, count, of_shape), &error);
-  lua_setiuservalue(L, 1, STATES);
+  lua_setiuservalue(L, 1, OL_GROUP_STATES);
   return 0;
 }
 
-void ol_push_group_states(lua_State *L, int group, int layout) {
-  lua_getiuservalue(L, group, STATES);
-  lua_rawgeti(L, -1, layout + 1);
-  lua_remove(L, -2);
+/* group:set_context(cache, h, values, numbers, slots, label): what its rules are traced with. values
+ * is the table behind h; numbers are those of the group and slots leads from their names to their
+ * places, or both are nil; label begins the description in errors. */
+static int set_context(lua_State *L) {
+  ol_check_group(L, 1);
+  ol_check_cache(L, 2);
+  luaL_checktype(L, 4, LUA_TTABLE);
+  luaL_checktype(L, 7, LUA_TSTRING);
+  lua_settop(L, 7);
+  for (int value = OL_GROUP_LABEL; value >= OL_GROUP_CACHE; value--) lua_setiuservalue(L, 1, value);
+  return 0;
 }
 
 /* The member that was given as the i-th, i being argument 2. */
@@ -470,6 +475,7 @@ void ol_open_group(lua_State *L) {
                                             { "count", count_update },
                                             { "bytes", state_bytes },
                                             { "totals", get_totals },
+                                            { "set_context", set_context },
                                             { "set_totals", set_totals },
                                             { "set_max_norm", set_max_norm },
                                             { "set_seed", set_seed },

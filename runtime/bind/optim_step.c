@@ -26,8 +26,8 @@ typedef struct engine {
 
 #define ENGINE ((engine *)lua_touserdata(L, lua_upvalueindex(1)))
 
-/* Arguments of trace. */
-enum { GROUP = 1, CACHE, UPDATE, H, VALUES, NUMBERS, NAMES, LABEL };
+/* Arguments of trace, and what it keeps behind them. */
+enum { GROUP = 1, UPDATE, CACHE };
 
 /* The engine at index 1, or NULL. A state has several where the library is loaded anew. */
 static engine *to_engine(lua_State *L) {
@@ -143,10 +143,12 @@ static int collect_updated(lua_State *L) {
 
 /* Raises the message on top of the stack, with what was being done. */
 static _Noreturn void raise_in(lua_State *L, const engine *e, const ol_member *member) {
-  if (lua_type(L, -1) == LUA_TSTRING)
-    lua_pushfstring(L, "%s (%s, parameter '%s', update %I)", lua_tostring(L, -1),
-                    lua_tostring(L, LABEL), member->name,
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    lua_getiuservalue(L, GROUP, OL_GROUP_LABEL);
+    lua_pushfstring(L, "%s (%s, parameter '%s', update %I)", lua_tostring(L, -2),
+                    lua_tostring(L, -1), member->name,
                     (LUAI_UACINT)member->steps + e->step->updates);
+  }
   lua_error(L);
   __builtin_unreachable();
 }
@@ -165,18 +167,21 @@ static _Noreturn void raise_result(lua_State *L, const engine *e, const ol_membe
 static void call_rule(lua_State *L, engine *e, const ol_member *member) {
   ol_tracer *tracer = e->tracer;
   bool updates = e->step->updates;
+  lua_getiuservalue(L, GROUP, OL_GROUP_VALUES);
   lua_pushliteral(L, "step");
   lua_pushinteger(L, member->steps + updates);
-  lua_rawset(L, VALUES);
+  lua_rawset(L, -3);
   tracer->by_shape = false;
   tracer->running = true;
   lua_pushvalue(L, UPDATE);
   ol_push_operand(L, tracer, 0);
   if (updates) ol_push_operand(L, tracer, 1);
-  ol_push_group_states(L, GROUP, member->layout);
+  lua_getiuservalue(L, GROUP, OL_GROUP_STATES);
+  lua_rawgeti(L, -1, member->layout + 1);
+  lua_replace(L, -2);
   tracer->states = lua_touserdata(L, -1);
-  lua_pushvalue(L, H);
-  lua_pushvalue(L, NUMBERS);
+  lua_getiuservalue(L, GROUP, OL_GROUP_H);
+  lua_getiuservalue(L, GROUP, OL_GROUP_NUMBERS);
   int status = lua_pcall(L, 4 + updates, 2, 0);
   tracer->running = false;
   if (status != LUA_OK) raise_in(L, e, member);
@@ -194,20 +199,18 @@ static ol_symbol check_result(lua_State *L, const engine *e, const ol_member *me
   return result;
 }
 
-/* trace(group, cache, update, h, values, numbers, names, label): runs a rule for the members that
- * were collected. values is the table behind h; numbers are those of the group and names leads to
- * their slots, or both are nil; label begins the description in errors. Gives whether the structure
+/* trace(group, update): runs a rule for the members that were collected. Gives whether the structure
  * of the rule never repeats. */
 static int trace(lua_State *L) {
   ol_error error;
   const ol_member *member;
   engine *e = active(L);
-  ol_program_cache *cache = ol_check_cache(L, CACHE);
   luaL_argcheck(L, ol_check_group(L, GROUP) == e->step->group, GROUP, "not the one collected");
-  luaL_checktype(L, VALUES, LUA_TTABLE);
-  luaL_checktype(L, LABEL, LUA_TSTRING);
-  lua_settop(L, LABEL);
-  ol_tracer_set_numbers(L, NAMES);
+  lua_settop(L, UPDATE);
+  lua_getiuservalue(L, GROUP, OL_GROUP_CACHE);
+  ol_program_cache *cache = ol_check_cache(L, CACHE);
+  lua_getiuservalue(L, GROUP, OL_GROUP_SLOTS);
+  ol_tracer_set_numbers(L, -1);
   for (;;) {
     ol_status status = ol_step_next(&error, e->step, e->tracer->graph, &member);
     if (status != OL_OK) raise_result(L, e, member, error.message);
@@ -218,7 +221,7 @@ static int trace(lua_State *L) {
     if (status != OL_OK) raise_result(L, e, member, error.message);
     status = ol_step_record(&error, e->step, cache, e->tracer->graph, e->tracer->by_shape);
     if (status != OL_OK) raise_result(L, e, member, error.message);
-    lua_settop(L, LABEL);
+    lua_settop(L, CACHE);
   }
   lua_pushboolean(L, ol_program_cache_read(cache).restless);
   return 1;

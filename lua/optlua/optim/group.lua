@@ -195,6 +195,12 @@ function Group:remade(class, more, settings)
   return group
 end
 
+-- Tells the machine what the rules of the group are traced with.
+local function lend_context(self)
+  local class = self.class
+  self.handle:set_context(class.cache, self.h, self.values, self.readable, class.number_slots, self.label)
+end
+
 --- Gives a group another name and the clock of its new optimizer.
 ---@param name string
 ---@param clock { updates: integer }
@@ -202,6 +208,7 @@ function Group:join(name, clock)
   self.name, self.clock = name, clock
   self.title = ("%s: group '%s'"):format(self.class.name, name) -- begins a message
   self.label = ("%s, group '%s'"):format(self.class.name, name) -- of a step, whose place goes on
+  if self.handle then lend_context(self) end
 end
 
 -- Frozen until its update has come.
@@ -254,6 +261,8 @@ function Group.new(plan, clock)
   self.assigned = {} -- of scheduled ones: whether the base was set since
   self.last = "none" -- its last update: "none", "loaded" (before it was saved), "used"
   self.updates = 0 -- of the group
+  self.stale = true -- whether the states must be asked for
+  self.sleeps = false -- whether its parameters are frozen until its update comes
   self.mode = "train" -- the form of the parameters, of classes that have two
   self.kept = {} -- while it is that for evaluation: parameters as they were in training, by number
   self.numbers = {}
@@ -262,6 +271,7 @@ function Group.new(plan, clock)
   if self.has_numbers then face_numbers(self) end
   if class.step then self.memory, self.state_dtype, self.state_rounding = {}, nil, nil end
   self.handle = core.group(self.names, self.params)
+  lend_context(self)
   self.has_limit = class.hyper.max_group_norm ~= nil
   self:set_seed(initial_seed())
   freeze(self)
@@ -274,6 +284,13 @@ end
 function Group:bytes() return self.handle:bytes() + memory.bytes(self) end
 
 -- Hyperparameters -----------------------------------------------------------------------------------
+
+-- Gives a hyperparameter the value that the next update uses. States that depend on it must be asked for again.
+local function set_value(self, name, value)
+  local read = self.reads and self.reads[name]
+  if read ~= nil and read ~= value then self.stale = true end
+  self.values[name] = value
+end
 
 -- Whether a number is certainly legal: what options.value finds at greater length.
 local function is_inside(option, x)
@@ -368,7 +385,7 @@ end
 ---@param checked any
 function Group:put(name, checked)
   self.base[name] = checked
-  if self.scheduled[name] then self.assigned[name] = true else self.values[name] = checked end
+  if self.scheduled[name] then self.assigned[name] = true else set_value(self, name, checked) end
 end
 
 --- Sets the base of a hyperparameter, checked like at construction.
@@ -413,22 +430,12 @@ function Group:load(base, numbers, own, updates, mode, kept)
   self.kept, self.versions = kept, nil
   self.last = updates > 0 and "loaded" or "none"
   for name, value in pairs(base) do
-    self.values[name], self.assigned[name] = value, false
+    set_value(self, name, value)
+    self.assigned[name] = false
   end
 end
 
 -- A step -----------------------------------------------------------------------------------------------
-
--- Whether the states must be asked for again: a hyperparameter that they depend on has changed.
-local function is_stale(self)
-  local reads, values = self.reads, self.values
-  if not reads then return true end
-  if self.class.layout then return false end
-  for name, value in next, reads do
-    if values[name] ~= value then return true end
-  end
-  return false
-end
 
 local function ask_states(self)
   local layouts, of_shape, reads = slots.layouts(self.class, self.shapes, self.values, self.of_shape, self)
@@ -438,7 +445,7 @@ end
 
 --- Notes the layouts that the machine was given.
 function Group:set_layouts(layouts, of_shape, reads)
-  self.of_shape, self.reads = {}, reads
+  self.of_shape, self.reads, self.stale = {}, reads, false
   for i, place in ipairs(of_shape) do self.of_shape[i] = layouts[place] end
 end
 
@@ -454,19 +461,17 @@ end
 --- Evaluates the schedules for an update.
 ---@param updates integer
 function Group:move(updates)
-  local schedules, values = self.schedules, self.values
-  for i = 1, #schedules do
-    local schedule = schedules[i]
-    values[schedule.name] = evaluate_or_raise(self, schedule, updates)
+  for _, schedule in ipairs(self.schedules) do
+    set_value(self, schedule.name, evaluate_or_raise(self, schedule, updates))
   end
 end
 
 --- Before an update: evaluates the schedules, and asks for the states where that is needed.
 ---@param updates integer
 function Group:stage(updates)
-  self:move(updates)
+  if self.schedules[1] then self:move(updates) end
   if self.has_limit then self.handle:set_max_norm(self.values.max_group_norm) end
-  if is_stale(self) then ask_states(self) end
+  if self.stale then ask_states(self) end
 end
 
 local function note_restless(class)
@@ -494,12 +499,15 @@ end
 ---@param visit? integer the walk of a backward that will bring the gradients
 ---@return boolean present
 function Group:trace(visit)
-  local class, values = self.class, self.values
-  self.present = (visit and core.collect_awaited(self.handle, visit) or collect(self.handle)) > 0
-  if not self.present then return false end
-  if self.has_numbers and not self.begun then stage_numbers(self) end
-  local restless = trace(self.handle, class.cache, class.update, self.h, values, self.readable, class.number_slots, self.label)
-  if restless and not class.noted then note_restless(class) end
+  local handle, class = self.handle, self.class
+  local present = (visit and core.collect_awaited(handle, visit) or collect(handle)) > 0
+  self.present = present
+  if not present then return false end
+  if self.has_numbers then
+    if not self.begun then stage_numbers(self) end
+    self:lend_numbers()
+  end
+  if trace(handle, class.update) and not class.noted then note_restless(class) end
   return true
 end
 
@@ -507,49 +515,52 @@ end
 ---@param rule function (p, s, h, group)
 ---@return boolean present
 function Group:trace_form(rule)
-  local class, values = self.class, self.values
-  for _, schedule in ipairs(self.schedules) do values[schedule.name] = value_of(self, schedule.name) end
-  if is_stale(self) then ask_states(self) end
+  for _, schedule in ipairs(self.schedules) do set_value(self, schedule.name, value_of(self, schedule.name)) end
+  if self.stale then ask_states(self) end
   if core.collect_updated(self.handle) == 0 then return false end
   for name, value in next, self.numbers do self.staged[name] = value end
-  trace(self.handle, class.cache, rule, self.h, values, self.readable, class.number_slots, self.label)
+  trace(self.handle, rule)
   return true
 end
 
 --- Hands the numbers of the group to the machine, for group_add.
 function Group:lend_numbers()
-  if not self.present then return end
   local list = {}
   for i, name in ipairs(self.class.number_names) do list[i] = self.staged[name] end
   self.handle:set_totals(table.unpack(list))
 end
 
---- Notes what the update used that was committed. Cannot fail.
-function Group:note()
-  local schedules, values, used, assigned = self.schedules, self.values, self.used, self.assigned
-  for i = 1, #schedules do
-    local name = schedules[i].name
+local function note_schedules(self)
+  local values, used, assigned = self.values, self.used, self.assigned
+  for _, schedule in ipairs(self.schedules) do
+    local name = schedule.name
     used[name], assigned[name] = values[name], false
   end
-  self.last = "used"
 end
 
---- After an update that was committed. Cannot fail.
-function Group:commit()
-  self:note()
-  if self.present then self.updates = self.updates + 1 end
+--- Notes what the update used that was committed. Cannot fail.
+function Group:note()
+  if self.schedules[1] then note_schedules(self) end
+  self.last = "used"
 end
 
 local function take_numbers(self)
   for name in next, self.numbers do self.numbers[name] = self.staged[name] end
 end
 
---- Takes the numbers of the group as the update has left them.
-function Group:settle()
-  if not self.present then return end
+-- Takes the numbers of the group as the update has left them.
+local function settle(self)
   local class, totals = self.class, { self.handle:totals(#self.class.number_names) }
   for i, name in ipairs(class.number_names) do self.staged[name] = totals[i] end
   take_numbers(self)
+end
+
+--- After an update that was committed. Cannot fail.
+function Group:commit()
+  self:note()
+  if not self.present then return end
+  self.updates = self.updates + 1
+  if self.has_numbers then settle(self) end
 end
 
 --- Runs the class's `after`. An error in it is raised when the update has been made; the numbers then are

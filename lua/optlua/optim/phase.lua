@@ -69,11 +69,9 @@ end
 ---@param self table the optimizer
 ---@param method string
 function phase.check(self, method)
+  if not refusing(self, method) then return end
+  collectgarbage() -- the step may be one of a coroutine that was dropped
   local now = refusing(self, method)
-  if now then
-    collectgarbage() -- the step may be one of a coroutine that was dropped
-    now = refusing(self, method)
-  end
   if now then blame(("%s: %s: %s"):format(self._name, method, phases[now].why)) end
 end
 

@@ -8,14 +8,19 @@ local Group = require "optlua.optim.group"
 local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local transact, prepare_step, commit_step = core.transact, core.prepare, core.commit
-local stage_group, trace_group, lend_numbers = Group.stage, Group.trace, Group.lend_numbers
-local commit_group, settle, conclude = Group.commit, Group.settle, Group.conclude
+local stage_group, trace_group, commit_group, note_group = Group.stage, Group.trace, Group.commit, Group.note
+
+-- Evaluates the schedules of a container as a whole.
+local function move_whole(self, updates)
+  local whole = self._whole
+  if whole and whole.schedules[1] then whole:move(updates) end
+end
 
 --- Evaluates schedules, and asks for states where that is needed.
 ---@param self table
 local function stage(self)
   local groups, updates = self._groups, self._clock.updates
-  if self._whole then self._whole:move(updates) end
+  move_whole(self, updates)
   for i = 1, #groups do stage_group(groups[i], updates) end
 end
 
@@ -23,11 +28,12 @@ end
 ---@param self table
 ---@param visit? integer
 local function trace(self, visit)
-  local groups, any = self._groups, false
-  stage(self)
+  local groups, updates, special, any = self._groups, self._clock.updates, self._special, false
+  move_whole(self, updates)
   for i = 1, #groups do
     local group = groups[i]
-    if group.class.step then any = group.stepped or any else any = trace_group(group, visit) or any end
+    stage_group(group, updates)
+    if special and group.class.step then any = group.stepped or any else any = trace_group(group, visit) or any end
   end
   return any
 end
@@ -42,13 +48,8 @@ end
 
 -- Raises, or with `skip` returns nothing, when a gradient is not finite.
 local function prepare(self)
-  local clip, groups = self._clip, self._groups
-  local norm, problem = prepare_step(measures(self), clip.infinity, clip.max_norm, clip.skip, clip.grad_scale)
-  if problem then return nil, problem end
-  for i = 1, #groups do
-    if groups[i].has_numbers then lend_numbers(groups[i]) end
-  end
-  return norm
+  local clip = self._clip
+  return prepare_step(clip.measure or clip.max_norm ~= nil, clip.infinity, clip.max_norm, clip.skip, clip.grad_scale)
 end
 
 -- Makes gradients absent.
@@ -60,17 +61,15 @@ end
 ---@param self table
 ---@param norm? number
 local function note(self, norm)
-  local groups = self._groups
+  local groups, clock, whole = self._groups, self._clock, self._whole
+  clock.updates = clock.updates + 1
   for i = 1, #groups do
-    commit_group(groups[i])
-    if groups[i].has_numbers then settle(groups[i]) end
+    local group = groups[i]
+    commit_group(group)
+    if group.sleeps then group:wake() end
   end
-  if self._whole then self._whole:note() end
-  self._clock.updates = self._clock.updates + 1
+  if whole then note_group(whole) end
   if self._clip.zero then zero_grad(groups) end
-  for i = 1, #groups do
-    if groups[i].sleeps then groups[i]:wake() end
-  end
   self._norm = norm or false
   if self._idle == "once" then self._idle = false end
 end
@@ -98,6 +97,13 @@ local function note_idle(self)
     .. "they those of the model? After model:to(…) they are others, and an optimizer is made anew\n"):format(self._name))
 end
 
+-- Runs what is to see the numbers of groups after an update.
+local function conclude(groups)
+  for i = 1, #groups do
+    if groups[i].has_numbers then groups[i]:conclude() end
+  end
+end
+
 -- Makes the update.
 local function commit(self, norm)
   commit_step()
@@ -110,15 +116,12 @@ local function take(self, others)
     return
   end
   local norm, problem = prepare(self)
-  local groups = self._groups
   if problem then
     self._skipped, self._problem = self._skipped + 1, problem
-    return zero_grad(groups)
+    return zero_grad(self._groups)
   end
   uninterrupted(commit, self, norm)
-  for i = 1, #groups do
-    if groups[i].has_numbers then conclude(groups[i]) end
-  end
+  if self._has_numbers then conclude(self._groups) end
 end
 
 local function run_form(self, name)
