@@ -278,9 +278,9 @@ static int set_layouts(lua_State *L) {
   return 0;
 }
 
-/* group:set_context(cache, h, values, numbers, slots, label): what its rules are traced with. values
- * is the table behind h; numbers are those of the group and slots leads from their names to their
- * places, or both are nil; label begins the description in errors. */
+/* group:set_context(cache, h, values, numbers, slots, label): what its rules are traced with.
+ * values is the table behind h; numbers are those of the group and slots leads from their names to
+ * their places, or both are nil; label begins the description in errors. */
 static int set_context(lua_State *L) {
   ol_check_group(L, 1);
   ol_check_cache(L, 2);

@@ -24,7 +24,9 @@ typedef struct engine {
   bool active;
 } engine;
 
+/* Upvalues of the functions here. */
 #define ENGINE ((engine *)lua_touserdata(L, lua_upvalueindex(1)))
+#define TRACER lua_upvalueindex(2)
 
 /* Arguments of trace, and what it keeps behind them. */
 enum { GROUP = 1, UPDATE, CACHE };
@@ -44,10 +46,13 @@ static int free_engine(lua_State *L) {
   return 0;
 }
 
+static void refuse_in_step(lua_State *L, const engine *e, const char *what) {
+  if (e->active) ol_throw(L, "%s is not possible while an optimizer takes a step", what);
+}
+
 void ol_refuse_in_step(lua_State *L, const char *what) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &engine_key);
-  if (((engine *)lua_touserdata(L, -1))->active)
-    ol_throw(L, "%s is not possible while an optimizer takes a step", what);
+  refuse_in_step(L, lua_touserdata(L, -1), what);
   lua_pop(L, 1);
 }
 
@@ -93,7 +98,7 @@ static int call_protected(lua_State *L, engine *e) {
 static int transact(lua_State *L) {
   ol_error error;
   engine *e = ENGINE;
-  ol_refuse_in_step(L, "a step");
+  refuse_in_step(L, e, "a step");
   if (!e->step) ol_check(L, ol_step_new(&error, &e->step), &error);
   ol_tracer_ready(L, e->tracer);
   bool is_main = lua_pushthread(L);
@@ -174,8 +179,8 @@ static void call_rule(lua_State *L, engine *e, const ol_member *member) {
   tracer->by_shape = false;
   tracer->running = true;
   lua_pushvalue(L, UPDATE);
-  ol_push_operand(L, tracer, 0);
-  if (updates) ol_push_operand(L, tracer, 1);
+  ol_push_operand(L, TRACER, 0);
+  if (updates) ol_push_operand(L, TRACER, 1);
   lua_getiuservalue(L, GROUP, OL_GROUP_STATES);
   lua_rawgeti(L, -1, member->layout + 1);
   lua_replace(L, -2);
@@ -199,8 +204,8 @@ static ol_symbol check_result(lua_State *L, const engine *e, const ol_member *me
   return result;
 }
 
-/* trace(group, update): runs a rule for the members that were collected. Gives whether the structure
- * of the rule never repeats. */
+/* trace(group, update): runs a rule for the members that were collected. Gives whether the
+ * structure of the rule never repeats. */
 static int trace(lua_State *L) {
   ol_error error;
   const ol_member *member;
@@ -210,7 +215,7 @@ static int trace(lua_State *L) {
   lua_getiuservalue(L, GROUP, OL_GROUP_CACHE);
   ol_program_cache *cache = ol_check_cache(L, CACHE);
   lua_getiuservalue(L, GROUP, OL_GROUP_SLOTS);
-  ol_tracer_set_numbers(L, -1);
+  lua_setiuservalue(L, TRACER, OL_TRACER_NUMBERS);
   for (;;) {
     ol_status status = ol_step_next(&error, e->step, e->tracer->graph, &member);
     if (status != OL_OK) raise_result(L, e, member, error.message);
@@ -297,9 +302,9 @@ static int nature(lua_State *L) {
   return 3;
 }
 
-static void make_engine(lua_State *L) {
+static engine *make_engine(lua_State *L) {
   engine *e = lua_newuserdatauv(L, sizeof *e, 0);
-  *e = (engine){ .mark = &engine_key, .tracer = ol_tracer_of(L) };
+  *e = (engine){ .mark = &engine_key };
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_engine);
   lua_setfield(L, -2, "__gc");
@@ -308,6 +313,7 @@ static void make_engine(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &engine_key);
+  return e;
 }
 
 void ol_open_step(lua_State *L) {
@@ -323,6 +329,8 @@ void ol_open_step(lua_State *L) {
     { "nature", nature },
     { NULL, NULL },
   };
-  make_engine(L);
-  luaL_setfuncs(L, functions, 1);
+  engine *e = make_engine(L);
+  ol_push_tracer(L);
+  e->tracer = lua_touserdata(L, -1);
+  luaL_setfuncs(L, functions, 2);
 }

@@ -13,24 +13,11 @@ static const char tracer_key = 't', symbol_key = 's', states_key = 'u'; /* addre
 #define SYMBOL lua_upvalueindex(2) /* the metatable of symbols */
 #define OP     lua_upvalueindex(3) /* of operations: an ol_rule_op */
 
-ol_tracer *ol_tracer_of(lua_State *L) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &tracer_key);
-  ol_tracer *tracer = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return tracer;
-}
+void ol_push_tracer(lua_State *L) { lua_rawgetp(L, LUA_REGISTRYINDEX, &tracer_key); }
 
 void ol_tracer_ready(lua_State *L, ol_tracer *tracer) {
   ol_error error;
   if (!tracer->graph) ol_check(L, ol_graph_new(&error, &tracer->graph), &error);
-}
-
-void ol_tracer_set_numbers(lua_State *L, int index) {
-  index = lua_absindex(L, index);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &tracer_key);
-  lua_pushvalue(L, index);
-  lua_setiuservalue(L, -2, 1);
-  lua_pop(L, 1);
 }
 
 /* __gc: scripts can call it with anything. A state has several where the library is loaded anew. */
@@ -70,12 +57,13 @@ bool ol_to_symbol(lua_State *L, int index, ol_symbol *out) {
   return true;
 }
 
-void ol_push_operand(lua_State *L, ol_tracer *tracer, int operand) {
+void ol_push_operand(lua_State *L, int tracer, int operand) {
   ol_error error;
   ol_symbol symbol;
-  ol_check(L, ol_graph_read(&error, tracer->graph, operand, &symbol), &error);
+  ol_graph *graph = ((ol_tracer *)lua_touserdata(L, tracer))->graph;
+  ol_check(L, ol_graph_read(&error, graph, operand, &symbol), &error);
   push_bare(L, symbol);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &symbol_key);
+  lua_getiuservalue(L, tracer, OL_TRACER_SYMBOLS);
   lua_setmetatable(L, -2);
 }
 
@@ -132,11 +120,13 @@ static int apply(lua_State *L) {
   return 1;
 }
 
-/* A metamethod: the operands are two, whatever the operation takes. */
-static int operate(lua_State *L) {
-  ol_rule_op op = this_op(L);
-  return apply_symbols(L, op, ol_rule_op_table[op].inputs);
-}
+/* Metamethods: the operands are two, whatever the operation takes. */
+static int add(lua_State *L) { return apply_symbols(L, OL_RULE_ADD, 2); }
+static int subtract(lua_State *L) { return apply_symbols(L, OL_RULE_SUB, 2); }
+static int multiply(lua_State *L) { return apply_symbols(L, OL_RULE_MUL, 2); }
+static int divide(lua_State *L) { return apply_symbols(L, OL_RULE_DIV, 2); }
+static int power(lua_State *L) { return apply_symbols(L, OL_RULE_POW, 2); }
+static int negate(lua_State *L) { return apply_symbols(L, OL_RULE_NEG, 1); }
 
 /* A dimension, typed from 1. */
 static int64_t check_dim(lua_State *L, int arg, const char *op) {
@@ -180,7 +170,7 @@ static int group_add(lua_State *L) {
   ol_tracer *tracer = running(L);
   lua_settop(L, 2);
   lua_insert(L, 1); /* the name is at 2, where raise_unknown looks */
-  if (lua_getiuservalue(L, TRACER, 1) != LUA_TTABLE)
+  if (lua_getiuservalue(L, TRACER, OL_TRACER_NUMBERS) != LUA_TTABLE)
     return luaL_error(L, "optim.group_add: the class declares no numbers of the group");
   lua_pushvalue(L, 2);
   if (lua_rawget(L, 3) != LUA_TNUMBER)
@@ -319,32 +309,32 @@ static void set_operations(lua_State *L) {
 }
 
 static void set_metamethods(lua_State *L) {
-  static const struct {
-    const char *name;
-    ol_rule_op op;
-  } list[] = { { "__add", OL_RULE_ADD }, { "__sub", OL_RULE_SUB }, { "__mul", OL_RULE_MUL },
-               { "__div", OL_RULE_DIV }, { "__pow", OL_RULE_POW }, { "__unm", OL_RULE_NEG } };
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    set(L, 3, list[i].name, operate, list[i].op);
-  set(L, 3, "__index", index_symbol, 0);
-  set(L, 3, "__newindex", refuse_assignment, 0);
-  set(L, 3, "__lt", refuse_order, 0);
-  set(L, 3, "__le", refuse_order, 0);
-  set(L, 3, "__eq", refuse_equality, 0);
+  static const luaL_Reg list[] = {
+    { "__add", add },
+    { "__sub", subtract },
+    { "__mul", multiply },
+    { "__div", divide },
+    { "__pow", power },
+    { "__unm", negate },
+    { "__index", index_symbol },
+    { "__newindex", refuse_assignment },
+    { "__lt", refuse_order },
+    { "__le", refuse_order },
+    { "__eq", refuse_equality },
+  };
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) set(L, 3, list[i].name, list[i].func, 0);
 }
 
-static void make_metatable(lua_State *L, const char *name, const void *key) {
+static void make_metatable(lua_State *L, const char *name) {
   lua_newtable(L);
   lua_pushstring(L, name);
   lua_setfield(L, -2, "__name");
   lua_pushstring(L, name);
   lua_setfield(L, -2, "__metatable");
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
 }
 
 static void make_tracer(lua_State *L) {
-  *(ol_tracer *)lua_newuserdatauv(L, sizeof(ol_tracer), 1) = (ol_tracer){ .mark = &tracer_key };
+  *(ol_tracer *)lua_newuserdatauv(L, sizeof(ol_tracer), 2) = (ol_tracer){ .mark = &tracer_key };
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_tracer);
   lua_setfield(L, -2, "__gc");
@@ -355,10 +345,14 @@ static void make_tracer(lua_State *L) {
 
 static int open_symbol(lua_State *L) {
   make_tracer(L);
-  make_metatable(L, "symbol", &symbol_key);
+  make_metatable(L, "symbol");
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, 2, OL_TRACER_SYMBOLS);
   set_operations(L);
   set_metamethods(L);
-  make_metatable(L, "states", &states_key);
+  make_metatable(L, "states");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &states_key);
   set(L, 4, "__index", index_states, 0);
   set(L, 4, "__newindex", assign_state, 0);
   return 0;

@@ -6,8 +6,14 @@
 
 #include "rule/graph.h"
 
-/* The rule that is being run; one for each Lua state. Its first user value is a table from the
- * names of the group's numbers to their slots (group_add), or nil. */
+/* User values of a tracer. */
+enum {
+  OL_TRACER_NUMBERS = 1, /* a table from the names of the group's numbers to their slots
+                            (group_add), or nil */
+  OL_TRACER_SYMBOLS,     /* the metatable of symbols */
+};
+
+/* The rule that is being run, as userdata; one for each Lua state. */
 typedef struct ol_tracer {
   const void *mark;   /* what a tracer bears */
   ol_graph *graph;    /* made when it is first needed */
@@ -16,17 +22,15 @@ typedef struct ol_tracer {
   const void *states; /* the userdata whose fields are the states of this run */
 } ol_tracer;
 
-/* The tracer of this Lua state. */
-ol_tracer *ol_tracer_of(lua_State *L);
+/* Pushes the tracer of this Lua state. */
+void ol_push_tracer(lua_State *L);
 
 /* Makes the graph if there is none yet. */
 void ol_tracer_ready(lua_State *L, ol_tracer *tracer);
 
-/* Says which numbers the group has: the table (or nil) at index. */
-void ol_tracer_set_numbers(lua_State *L, int index);
-
-/* Pushes the value of operand 0, the parameter, or 1, its gradient, as a symbol. */
-void ol_push_operand(lua_State *L, ol_tracer *tracer, int operand);
+/* Pushes the value of operand 0, the parameter, or 1, its gradient, as a symbol of the tracer at an
+ * index. */
+void ol_push_operand(lua_State *L, int tracer, int operand);
 
 /* The symbol at index, in *out; false when there is none. Does not raise. */
 bool ol_to_symbol(lua_State *L, int index, ol_symbol *out);

@@ -111,6 +111,7 @@ function Optimizer._init(self, name)
   self._skipped = 0
   self._special = false -- whether a class does more than rules do
   self._has_numbers = false -- whether a group has numbers
+  self._has_forms = false -- whether parameters of a group have two forms
   -- What each step looks at is false where there is none: nil would be sought in the class.
   self._phase, self._updater, self._whole, self._norm, self._idle = false, false, false, false, false
   self.groups, self._show = list_groups()
@@ -156,6 +157,7 @@ function Optimizer._adopt(self, plans)
   for _, group in ipairs(made) do
     if group.has_limit then self._clip.measure = true end
     if group.has_numbers then self._has_numbers = true end
+    if group.class.rules.eval then self._has_forms = true end
     if group.class.step or group.class.gradients then self._special = true end
     table.insert(self._groups, group)
     self._show(group)

@@ -61,7 +61,7 @@ end
 -- The phase in which a method cannot be called.
 local function refusing(self, method)
   if abandoned[1] then settle() end
-  local now = self._phase or is_eval(self) and "eval"
+  local now = self._phase or self._has_forms and is_eval(self) and "eval"
   return now and not phases[now].legal[method] and now
 end
 

@@ -343,8 +343,8 @@ end
 -- The step -----------------------------------------------------------------------------------------------
 
 local function step_plainly(self)
-  hooks.run(self, self._before, "before")
-  if #self._members > 0 then step_with_members(self) else transaction.step(self) end
+  if self._before[1] then hooks.run(self, self._before, "before") end
+  if self._members[1] then step_with_members(self) else transaction.step(self) end
 end
 
 -- A step of an optimizer that has only rules; what the closure returned. Where no update is made it moves no running statistics.
@@ -385,7 +385,7 @@ function stepping.step(self, closure)
   else
     step_plainly(self)
   end
-  hooks.run(self, self._after, "after")
+  if self._after[1] then hooks.run(self, self._after, "after") end
   return loss
 end
 
