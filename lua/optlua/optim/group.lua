@@ -461,7 +461,9 @@ end
 --- Evaluates the schedules for an update.
 ---@param updates integer
 function Group:move(updates)
-  for _, schedule in ipairs(self.schedules) do
+  local schedules = self.schedules
+  for i = 1, #schedules do
+    local schedule = schedules[i]
     set_value(self, schedule.name, evaluate_or_raise(self, schedule, updates))
   end
 end
@@ -530,18 +532,13 @@ function Group:lend_numbers()
   self.handle:set_totals(table.unpack(list))
 end
 
-local function note_schedules(self)
-  local values, used, assigned = self.values, self.used, self.assigned
-  for _, schedule in ipairs(self.schedules) do
-    local name = schedule.name
+--- Notes what the update that was committed took from schedules. Cannot fail.
+function Group:note_schedules()
+  local schedules, values, used, assigned = self.schedules, self.values, self.used, self.assigned
+  for i = 1, #schedules do
+    local name = schedules[i].name
     used[name], assigned[name] = values[name], false
   end
-end
-
---- Notes what the update used that was committed. Cannot fail.
-function Group:note()
-  if self.schedules[1] then note_schedules(self) end
-  self.last = "used"
 end
 
 local function take_numbers(self)
@@ -557,7 +554,8 @@ end
 
 --- After an update that was committed. Cannot fail.
 function Group:commit()
-  self:note()
+  if self.schedules[1] then self:note_schedules() end
+  self.last = "used"
   if not self.present then return end
   self.updates = self.updates + 1
   if self.has_numbers then settle(self) end

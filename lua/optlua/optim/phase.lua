@@ -61,7 +61,7 @@ end
 -- The phase in which a method cannot be called.
 local function refusing(self, method)
   if abandoned[1] then settle() end
-  local now = self._phase or self._has_forms and is_eval(self) and "eval"
+  local now = self._phase or is_eval(self) and "eval"
   return now and not phases[now].legal[method] and now
 end
 
@@ -69,6 +69,7 @@ end
 ---@param self table the optimizer
 ---@param method string
 function phase.check(self, method)
+  if not (self._phase or self._has_forms or abandoned[1]) then return end -- as at nearly every step
   if not refusing(self, method) then return end
   collectgarbage() -- the step may be one of a coroutine that was dropped
   local now = refusing(self, method)

@@ -8,19 +8,13 @@ local Group = require "optlua.optim.group"
 local uninterrupted = require("optlua.core").hidden.uninterrupted
 
 local transact, prepare_step, commit_step = core.transact, core.prepare, core.commit
-local stage_group, trace_group, commit_group, note_group = Group.stage, Group.trace, Group.commit, Group.note
-
--- Evaluates the schedules of a container as a whole.
-local function move_whole(self, updates)
-  local whole = self._whole
-  if whole and whole.schedules[1] then whole:move(updates) end
-end
+local stage_group, trace_group, commit_group = Group.stage, Group.trace, Group.commit
 
 --- Evaluates schedules, and asks for states where that is needed.
 ---@param self table
 local function stage(self)
-  local groups, updates = self._groups, self._clock.updates
-  move_whole(self, updates)
+  local groups, updates, whole = self._groups, self._clock.updates, self._whole
+  if whole and whole.schedules[1] then whole:move(updates) end
   for i = 1, #groups do stage_group(groups[i], updates) end
 end
 
@@ -28,8 +22,9 @@ end
 ---@param self table
 ---@param visit? integer
 local function trace(self, visit)
-  local groups, updates, special, any = self._groups, self._clock.updates, self._special, false
-  move_whole(self, updates)
+  local groups, updates, whole = self._groups, self._clock.updates, self._whole
+  local special, any = self._special, false
+  if whole and whole.schedules[1] then whole:move(updates) end
   for i = 1, #groups do
     local group = groups[i]
     stage_group(group, updates)
@@ -68,7 +63,10 @@ local function note(self, norm)
     commit_group(group)
     if group.sleeps then group:wake() end
   end
-  if whole then note_group(whole) end
+  if whole then
+    if whole.schedules[1] then whole:note_schedules() end
+    whole.last = "used"
+  end
   if self._clip.zero then zero_grad(groups) end
   self._norm = norm or false
   if self._idle == "once" then self._idle = false end

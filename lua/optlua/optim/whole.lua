@@ -8,7 +8,7 @@ local Group = require "optlua.optim.group"
 ---@field values table<string, any> what the next step uses
 local Whole = { name = "container", place = "the container" }
 Whole.__index = Whole
-for _, method in ipairs { "attach", "move", "note", "read", "value_at" } do Whole[method] = Group[method] end
+for _, method in ipairs { "attach", "move", "note_schedules", "read", "value_at" } do Whole[method] = Group[method] end
 
 --- The descriptions of the numbers.
 ---@type table<string, optlua.Option>
