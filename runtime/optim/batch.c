@@ -116,7 +116,7 @@ ol_status ol_step_collect_updated(ol_error *error, ol_step *step, ol_group *grou
 }
 
 ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol_member **out) {
-  ol_operand operand[OL_GRAPH_OPERANDS] = { { 0 } };
+  ol_operand operand[OL_GRAPH_OPERANDS];
   *out = NULL;
   if (step->next == step->entries.count) return OL_OK;
   const ol_member *m = entry_at(step, step->next)->member;
@@ -125,12 +125,12 @@ ol_status ol_step_next(ol_error *error, ol_step *step, ol_graph *graph, const ol
   if (m->layout < 0)
     return ol_fail(error, OL_STATE, "the states of parameter '%s' are not known", m->name);
   int slots = step->group->layout[m->layout].count;
-  operand[0].dtype = operand[1].dtype = m->dtype;
+  operand[0] = operand[1] = (ol_operand){ .dtype = m->dtype };
   for (int k = 0; k < slots; k++) {
-    operand[2 + k].dtype = ol_member_slot_dtype(step->group, m, k);
-    operand[2 + k].packing = step->group->layout[m->layout].spec[k].packing;
-    if (step->group->layout[m->layout].spec[k].own_shape)
-      operand[2 + k].shape = ol_member_slot_shape(step->group, m, k);
+    const ol_slot_spec *spec = &step->group->layout[m->layout].spec[k];
+    operand[2 + k] = (ol_operand){ .dtype = ol_member_slot_dtype(step->group, m, k),
+                                   .shape = spec->own_shape ? &spec->shape : NULL,
+                                   .packing = spec->packing };
   }
   return ol_graph_begin(error, graph, &m->param->shape, operand, 2 + slots);
 }

@@ -31,7 +31,7 @@ static ol_symbol symbol_of(const ol_graph *graph, int node) {
 }
 
 bool ol_graph_owns(const ol_graph *graph, ol_symbol symbol) {
-  return symbol >= 0 && (uint32_t)symbol >> INDEX_BITS == graph->call &&
+  return (uint32_t)symbol >> INDEX_BITS == graph->call &&
          (symbol & (OL_GRAPH_NODES - 1)) < graph->nodes;
 }
 
@@ -273,16 +273,15 @@ ol_status ol_graph_apply(ol_error *error, ol_graph *graph, ol_rule_op op, const 
     OL_TRY(resolve(error, graph, inputs[i], &in[i]));
     numbers &= is_number(graph, in[i]);
   }
-  if (op == OL_RULE_MATMUL) {
+  if (ol_rule_op_is_elementwise(op)) {
+    if (numbers) return apply_numbers(error, graph, op, in, out);
+    OL_TRY(apply_elementwise(error, graph, op, in, &node));
+  } else if (op == OL_RULE_MATMUL) {
     OL_TRY(apply_matmul(error, graph, in, &node));
   } else if (op == OL_RULE_T) {
     OL_TRY(apply_transpose(error, graph, in[0], &node));
-  } else if (!ol_rule_op_is_elementwise(op)) {
-    return ol_fail(error, OL_ARGUMENT, "%s: not elementwise", ol_rule_op_table[op].name);
-  } else if (numbers) {
-    return apply_numbers(error, graph, op, in, out);
   } else {
-    OL_TRY(apply_elementwise(error, graph, op, in, &node));
+    return ol_fail(error, OL_ARGUMENT, "%s: not elementwise", ol_rule_op_table[op].name);
   }
   *out = symbol_of(graph, node);
   return OL_OK;
