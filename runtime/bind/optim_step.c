@@ -232,15 +232,15 @@ static int trace(lua_State *L) {
   return 1;
 }
 
-/* prepare(measure, infinity, max_norm, skip, grad_scale): the norm where it was measured; with
- * skip, nil and why when a gradient is not finite. */
+/* prepare(grad_scale, max_norm, infinity, skip): the norm where there is a max_norm, which may be
+ * infinite; with skip, nil and why when a gradient is not finite. */
 static int prepare(lua_State *L) {
   ol_error error;
   engine *e = active(L);
-  ol_step_options options = { .measure = lua_toboolean(L, 1),
-                              .infinity = lua_toboolean(L, 2),
-                              .max_norm = luaL_optnumber(L, 3, HUGE_VAL),
-                              .unscale = 1 / luaL_optnumber(L, 5, 1) };
+  ol_step_options options = { .measure = !lua_isnoneornil(L, 2),
+                              .infinity = lua_toboolean(L, 3),
+                              .max_norm = luaL_optnumber(L, 2, HUGE_VAL),
+                              .unscale = 1 / luaL_optnumber(L, 1, 1) };
   ol_status status = ol_step_prepare(&error, e->step, &options);
   if (status == OL_NONFINITE && lua_toboolean(L, 4)) {
     lua_pushnil(L);

@@ -273,6 +273,7 @@ function Group.new(plan, clock)
   self.handle = core.group(self.names, self.params)
   lend_context(self)
   self.has_limit = class.hyper.max_group_norm ~= nil
+  if self.has_limit then self.handle:set_max_norm(self.values.max_group_norm) end
   self:set_seed(initial_seed())
   freeze(self)
   self.shapes, self.shape_of = self.handle:shapes()
@@ -285,10 +286,12 @@ function Group:bytes() return self.handle:bytes() + memory.bytes(self) end
 
 -- Hyperparameters -----------------------------------------------------------------------------------
 
--- Gives a hyperparameter the value that the next update uses. States that depend on it must be asked for again.
+-- Gives a hyperparameter the value that the next update uses. States that depend on it must be asked for again; the machine
+-- knows the limit of the norm.
 local function set_value(self, name, value)
   local read = self.reads and self.reads[name]
   if read ~= nil and read ~= value then self.stale = true end
+  if name == "max_group_norm" then self.handle:set_max_norm(value) end
   self.values[name] = value
 end
 
@@ -472,7 +475,6 @@ end
 ---@param updates integer
 function Group:stage(updates)
   if self.schedules[1] then self:move(updates) end
-  if self.has_limit then self.handle:set_max_norm(self.values.max_group_norm) end
   if self.stale then ask_states(self) end
 end
 

@@ -44,7 +44,8 @@ end
 -- Raises, or with `skip` returns nothing, when a gradient is not finite.
 local function prepare(self)
   local clip = self._clip
-  return prepare_step(clip.measure or clip.max_norm ~= nil, clip.infinity, clip.max_norm, clip.skip, clip.grad_scale)
+  if not (clip.measure or clip.max_norm) then return prepare_step(clip.grad_scale) end
+  return prepare_step(clip.grad_scale, clip.max_norm or math.huge, clip.infinity, clip.skip)
 end
 
 -- Makes gradients absent.
@@ -129,7 +130,7 @@ local function run_form(self, name)
     if rule then any = group:trace_form(rule) or any end
   end
   if not any then return end
-  prepare_step(false)
+  prepare_step()
   commit_step()
 end
 
