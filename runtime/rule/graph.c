@@ -185,23 +185,18 @@ static ol_status apply_numbers(ol_error *error, ol_graph *graph, ol_rule_op op, 
   return OL_OK;
 }
 
-static ol_status broadcast(ol_error *error, ol_graph *graph, ol_rule_op op, const int *in,
-                           int8_t *out) {
-  int8_t shape = OL_RULE_SCALAR;
-  for (int i = 0; i < ol_rule_op_table[op].inputs; i++) {
-    int8_t other = graph->node[in[i]].shape;
-    if (other == OL_RULE_SCALAR || other == shape) continue;
-    if (shape == OL_RULE_SCALAR) {
-      shape = other;
-      continue;
-    }
-    ol_shape both;
-    OL_TRY(ol_shape_broadcast(error, ol_rule_op_table[op].name, &graph->shape[shape],
-                              &graph->shape[other], &both));
-    OL_TRY(intern_shape(error, graph, &both, &shape));
+/* Broadcasts *shape with that of one more input. */
+static ol_status broadcast(ol_error *error, ol_graph *graph, ol_rule_op op, int8_t other,
+                           int8_t *shape) {
+  if (other == OL_RULE_SCALAR || other == *shape) return OL_OK;
+  if (*shape == OL_RULE_SCALAR) {
+    *shape = other;
+    return OL_OK;
   }
-  *out = shape;
-  return OL_OK;
+  ol_shape both;
+  OL_TRY(ol_shape_broadcast(error, ol_rule_op_table[op].name, &graph->shape[*shape],
+                            &graph->shape[other], &both));
+  return intern_shape(error, graph, &both, shape);
 }
 
 static void swap(int *a, int *b) {
@@ -217,12 +212,21 @@ static void normalise(const ol_graph *graph, ol_rule_op op, int *in) {
     swap(&in[0], &in[1]);
 }
 
-static ol_status apply_elementwise(ol_error *error, ol_graph *graph, ol_rule_op op, int *in,
-                                   int *out) {
-  int8_t shape = 0;
-  OL_TRY(broadcast(error, graph, op, in, &shape));
+static ol_status apply_elementwise(ol_error *error, ol_graph *graph, ol_rule_op op,
+                                   const ol_symbol *inputs, ol_symbol *out) {
+  int in[3] = { -1, -1, -1 }, node = 0;
+  int8_t shape = OL_RULE_SCALAR;
+  bool numbers = true;
+  for (int i = 0; i < ol_rule_op_table[op].inputs; i++) {
+    OL_TRY(resolve(error, graph, inputs[i], &in[i]));
+    OL_TRY(broadcast(error, graph, op, graph->node[in[i]].shape, &shape));
+    numbers &= is_number(graph, in[i]);
+  }
+  if (numbers) return apply_numbers(error, graph, op, in, out);
   normalise(graph, op, in);
-  return intern(error, graph, make_node(op, shape, in[0], in[1], in[2]), out);
+  OL_TRY(intern(error, graph, make_node(op, shape, in[0], in[1], in[2]), &node));
+  *out = symbol_of(graph, node);
+  return OL_OK;
 }
 
 static ol_status check_matrix(ol_error *error, const ol_graph *graph, ol_rule_op op, int node) {
@@ -267,22 +271,16 @@ static ol_status apply_transpose(ol_error *error, ol_graph *graph, int in, int *
 
 ol_status ol_graph_apply(ol_error *error, ol_graph *graph, ol_rule_op op, const ol_symbol *inputs,
                          ol_symbol *out) {
-  int in[3] = { -1, -1, -1 }, node = 0;
-  bool numbers = true;
-  for (int i = 0; i < ol_rule_op_table[op].inputs; i++) {
-    OL_TRY(resolve(error, graph, inputs[i], &in[i]));
-    numbers &= is_number(graph, in[i]);
-  }
-  if (ol_rule_op_is_elementwise(op)) {
-    if (numbers) return apply_numbers(error, graph, op, in, out);
-    OL_TRY(apply_elementwise(error, graph, op, in, &node));
-  } else if (op == OL_RULE_MATMUL) {
-    OL_TRY(apply_matmul(error, graph, in, &node));
-  } else if (op == OL_RULE_T) {
-    OL_TRY(apply_transpose(error, graph, in[0], &node));
-  } else {
+  int in[2] = { -1, -1 }, node = 0;
+  if (ol_rule_op_is_elementwise(op)) return apply_elementwise(error, graph, op, inputs, out);
+  if (op != OL_RULE_MATMUL && op != OL_RULE_T)
     return ol_fail(error, OL_ARGUMENT, "%s: not elementwise", ol_rule_op_table[op].name);
-  }
+  for (int i = 0; i < ol_rule_op_table[op].inputs; i++)
+    OL_TRY(resolve(error, graph, inputs[i], &in[i]));
+  if (op == OL_RULE_MATMUL)
+    OL_TRY(apply_matmul(error, graph, in, &node));
+  else
+    OL_TRY(apply_transpose(error, graph, in[0], &node));
   *out = symbol_of(graph, node);
   return OL_OK;
 }
