@@ -50,19 +50,24 @@ static bool is_scalar(const ol_graph *graph, int node) {
   return graph->node[node].shape == OL_RULE_SCALAR;
 }
 
-/* Finds an equal node, or adds one. */
+/* Finds an equal node, or adds one. A node is written and read field by field, and stays in
+ * registers: a processor waits long where it reads as one what was written in pieces. */
 
-static uint32_t hash(const ol_graph_node *node) {
-  uint32_t words[sizeof *node / 4], h = 0;
-  memcpy(words, node, sizeof words);
-  for (size_t i = 0; i < sizeof words / 4; i++) h = (h ^ words[i]) * 0x9e3779b1u;
-  return h >> 16;
+static uint32_t hash(const ol_graph_node *n) {
+  uint32_t what = (uint32_t)n->op << 16 | (uint32_t)(uint8_t)n->shape << 8 | (uint8_t)n->dim;
+  uint32_t from = (uint32_t)(uint16_t)n->in[0] << 16 | (uint16_t)n->in[1];
+  return (what * 0x9e3779b1u ^ from) * 0x9e3779b1u >> 16;
 }
 
-static ol_status intern(ol_error *error, ol_graph *graph, ol_graph_node node, int *out) {
+static bool equal(const ol_graph_node *a, const ol_graph_node *b) {
+  return a->op == b->op && a->in[0] == b->in[0] && a->in[1] == b->in[1] && a->in[2] == b->in[2] &&
+         a->shape == b->shape && a->dim == b->dim;
+}
+
+static inline ol_status intern(ol_error *error, ol_graph *graph, ol_graph_node node, int *out) {
   uint32_t at = hash(&node) % BUCKETS;
   for (; graph->bucket[at] >= 0; at = (at + 1) % BUCKETS)
-    if (memcmp(&graph->node[graph->bucket[at]], &node, sizeof node) == 0) {
+    if (equal(&graph->node[graph->bucket[at]], &node)) {
       *out = graph->bucket[at];
       return OL_OK;
     }
@@ -165,7 +170,7 @@ ol_status ol_graph_read(ol_error *error, ol_graph *graph, int operand, ol_symbol
 
 ol_status ol_graph_number(ol_error *error, ol_graph *graph, double value, ol_symbol *out) {
   if (isnan(value)) return ol_fail(error, OL_NONFINITE, "a number of the rule is NaN");
-  int slot = 0, node;
+  int slot = 0, node = 0;
   while (slot < graph->numbers && memcmp(&graph->number[slot], &value, sizeof value) != 0) slot++;
   OL_TRY(intern(error, graph, make_node(OL_RULE_NUMBER, OL_RULE_SCALAR, slot, -1, -1), &node));
   graph->number[slot] = value;
@@ -199,17 +204,12 @@ static ol_status broadcast(ol_error *error, ol_graph *graph, ol_rule_op op, int8
   return intern_shape(error, graph, &both, shape);
 }
 
-static void swap(int *a, int *b) {
-  int old = *a;
-  *a = *b, *b = old;
-}
-
-/* One order for what commutes, so that more nodes are equal. */
-static void normalise(const ol_graph *graph, ol_rule_op op, int *in) {
-  if ((op == OL_RULE_ADD || op == OL_RULE_MUL) && in[0] > in[1]) swap(&in[0], &in[1]);
-  if ((op == OL_RULE_MIN || op == OL_RULE_MAX) && is_scalar(graph, in[0]) &&
-      !is_scalar(graph, in[1]))
-    swap(&in[0], &in[1]);
+/* Whether the second input is put first: what commutes has one order, so that more nodes are equal.
+ */
+static bool is_turned(const ol_graph *graph, ol_rule_op op, const int *in) {
+  if (op == OL_RULE_ADD || op == OL_RULE_MUL) return in[0] > in[1];
+  if (op != OL_RULE_MIN && op != OL_RULE_MAX) return false;
+  return is_scalar(graph, in[0]) && !is_scalar(graph, in[1]);
 }
 
 static ol_status apply_elementwise(ol_error *error, ol_graph *graph, ol_rule_op op,
@@ -223,8 +223,8 @@ static ol_status apply_elementwise(ol_error *error, ol_graph *graph, ol_rule_op 
     numbers &= is_number(graph, in[i]);
   }
   if (numbers) return apply_numbers(error, graph, op, in, out);
-  normalise(graph, op, in);
-  OL_TRY(intern(error, graph, make_node(op, shape, in[0], in[1], in[2]), &node));
+  bool turned = is_turned(graph, op, in);
+  OL_TRY(intern(error, graph, make_node(op, shape, in[turned], in[!turned], in[2]), &node));
   *out = symbol_of(graph, node);
   return OL_OK;
 }
