@@ -20,6 +20,7 @@ enum {
   OL_GROUP_NUMBERS,
   OL_GROUP_SLOTS,
   OL_GROUP_LABEL,
+  OL_GROUP_LAST = OL_GROUP_LABEL,
 };
 
 /* Checks argument `arg`: a group, a cache of programs. */

@@ -85,7 +85,7 @@ static int new_group(lua_State *L) {
   lua_settop(L, 2);
   ol_tensor **params = ol_check_tensors(L, 2, &count);
   const char **names = check_names(L, 1, count);
-  void **handle = ol_push_scratch(L, &group_kind, OL_GROUP_LABEL);
+  void **handle = ol_push_scratch(L, &group_kind, OL_GROUP_LAST);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, OL_GROUP_PARAMS);
   ol_check(L, ol_group_new(&error, params, names, count, (ol_group **)handle), &error);
@@ -102,7 +102,7 @@ static int new_group(lua_State *L) {
 static int twin_group(lua_State *L) {
   ol_error error;
   ol_group *group = ol_check_group(L, 1);
-  void **handle = ol_push_scratch(L, &group_kind, OL_GROUP_LABEL);
+  void **handle = ol_push_scratch(L, &group_kind, OL_GROUP_LAST);
   lua_getiuservalue(L, 1, OL_GROUP_PARAMS);
   lua_setiuservalue(L, -2, OL_GROUP_PARAMS);
   ol_check(L, ol_group_twin(&error, group, (ol_group **)handle), &error);
@@ -287,7 +287,7 @@ static int set_context(lua_State *L) {
   luaL_checktype(L, 4, LUA_TTABLE);
   luaL_checktype(L, 7, LUA_TSTRING);
   lua_settop(L, 7);
-  for (int value = OL_GROUP_LABEL; value >= OL_GROUP_CACHE; value--) lua_setiuservalue(L, 1, value);
+  for (int value = OL_GROUP_LAST; value >= OL_GROUP_CACHE; value--) lua_setiuservalue(L, 1, value);
   return 0;
 }
 
