@@ -435,6 +435,22 @@ describe("the limits", function()
     assert.is_truthy(optimizer:preview({ steps = 3 }):find "max_norm")
   end)
 
+  it("of a group hold from the next step on, set or moved by a schedule", function()
+    local p = param({ 0 }, { 10 })
+    local optimizer = make({ p }, { max_group_norm = 2 })
+    local function update()
+      local before = p:item()
+      optimizer:step()
+      return before - p:item()
+    end
+    assert.near(2, update(), 1e-5)
+    optimizer.groups.default.max_group_norm = 3
+    assert.near(3, update(), 1e-5)
+    optim.scheduler(optimizer, "max_group_norm", function(updates) return updates end)
+    assert.near(6, update(), 1e-5)
+    assert.near(9, update(), 1e-5)
+  end)
+
   it("of a container without one can be moved by values, not by factors", function()
     local p = param({ 0 }, { 10 })
     local optimizer = make({ p }, {})

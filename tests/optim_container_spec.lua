@@ -305,6 +305,15 @@ describe("a container", function()
     end
   end)
 
+  it("says where a rule raises by the name of the group, also of one that a wrapper built", function()
+    local broken = optim.define { name = "Broken", update = function() error "broken" end }
+    local around = optim.wrapper { name = "Around", build = function(named_params) return broken(named_params) end }
+    local net = Net()
+    local optimizer = optim.container(net, { { name = "outer", match = "*", class = around } })
+    backward(net)
+    fails("broken .*Broken, group 'outer.default', parameter '[%w.]+', update 1", optimizer.step, optimizer)
+  end)
+
   it("is one transaction over all classes", function()
     local optimizer, net = mixed()
     local broken = optim.define { name = "Broken", update = function() error "broken" end }
