@@ -11,6 +11,7 @@ local slots = require "optlua.optim.slots"
 local storage = require "optlua.optim.storage"
 local wrapper = require "optlua.optim.wrapper"
 
+local INFINITE = math.huge
 local collect, trace = core.collect, core.trace
 local initial_seed = require("optlua.core").initial_seed
 local uninterrupted = require("optlua.core").hidden.uninterrupted
@@ -295,9 +296,9 @@ local function set_value(self, name, value)
   self.values[name] = value
 end
 
--- Whether a number is certainly legal: what options.value finds at greater length.
+-- Whether a number is certainly a legal value of what is no list: what options.value finds at greater length.
 local function is_inside(option, x)
-  return type(option.default) == "number" and not (option.integer or option.type or option.choices)
+  return x < INFINITE and x > -INFINITE and not (option.integer or option.type or option.choices)
     and not (option.min and x < option.min) and not (option.max and x > option.max)
     and not (option.above and x <= option.above) and not (option.below and x >= option.below)
 end
@@ -324,7 +325,7 @@ local function evaluate(self, schedule, updates)
   end
   local option = self.class.hyper[schedule.name]
   if element then return hyper.value(schedule.name, with_element(whole, element, result), option) end
-  if is_inside(option, result) and math.abs(result) < math.huge then return result end
+  if is_inside(option, result) then return result end
   return hyper.value(schedule.name, result, option)
 end
 
