@@ -28,6 +28,7 @@ static void *take(size_t size) {
   if (!list || !*list) return malloc(size);
   spare *block = *list;
   *list = block->next;
+  __builtin_prefetch(*list, 1); /* the next to be taken: it was left long ago */
   kept--;
   return block;
 }
