@@ -185,7 +185,8 @@ describe("the interpreter", function()
     local line = run("optlua -v")
     assert.is_truthy(line.out:find("^optlua %d+%.%d+%.%d+ %(Lua 5%.4%.%d+%)\n$"))
     local facts = run("OMP_NUM_THREADS=1 optlua --version")
-    for _, fact in ipairs { "optlua %s+%d", "Lua %s+5%.4", "compiler %s+%a+ %d", "BLAS %s+%S", "threads %s+1\n", "instruction set %s+%w" } do
+    for _, fact in ipairs { "optlua %s+%d", "Lua %s+5%.4", "compiler %s+%a+ %d", "BLAS %s+%S", "threads %s+1\n", "instruction set %s+%w",
+      "update rules %s+%w" } do
       assert.is_truthy(("\n" .. facts.out):find("\n" .. fact), fact)
     end
     assert.equal("", help.err .. line.err .. facts.err)

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/vecmath.h"
 #include "base/version.h"
+#include "rule/machine.h"
 #include "tensor/blas.h"
 
 #ifdef __clang__
@@ -31,4 +32,5 @@ void ol_version_facts(void) {
   fact("BLAS library", ol_blas_path());
   fact("threads", threads);
   fact("instruction set", ol_vecmath_isa());
+  fact("update rules", ol_machine_isa());
 }

@@ -81,7 +81,8 @@ typedef struct ol_pass {
   ol_instruction *instruction;
   ol_access *access;
   ol_accumulator *accumulator;
-  int16_t gradient; /* the tile that holds g multiplied by the gradient factor, or -1 */
+  int16_t gradient;         /* the tile that holds g multiplied by the gradient factor, or -1 */
+  struct ol_native *native; /* machine code that does the same (native.h), or NULL */
 } ol_pass;
 
 /* An operation on the numbers of a run, done when its level ends. */

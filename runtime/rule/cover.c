@@ -120,12 +120,17 @@ static void offer_form(const ol_match *match, void *context) {
   offer(c, &draft, match->arrays);
 }
 
+static ol_draft plain(const cover *c, int n) {
+  ol_draft draft = make_draft(OL_CODE_OP + node_of(c, n)->op, n);
+  for (int i = 0; i < inputs(c, n); i++) draft.in[i] = (int16_t)input(c, n, i);
+  return draft;
+}
+
 static void choose(cover *c, int n) {
+  const ol_draft one = plain(c, n);
   c->node = n;
   c->best = 1 << 30;
-  ol_draft plain = make_draft(OL_CODE_OP + node_of(c, n)->op, n);
-  for (int i = 0; i < inputs(c, n); i++) plain.in[i] = (int16_t)input(c, n, i);
-  offer(c, &plain, inputs(c, n));
+  offer(c, &one, inputs(c, n));
   ol_match_forms(c->plan, n, c->open, offer_form, c);
   c->cost[n] = c->best;
 }
@@ -172,5 +177,15 @@ int ol_cover(const ol_plan *plan, ol_pass_key key, const ol_root *roots, int cou
   for (int i = 0; i < count; i++) c.root[roots[i].node] = true;
   do cover_pass(&c, roots, count);
   while (notes_made(&c) && c.round++ < ROUNDS);
+  return c.count;
+}
+
+int ol_cover_plainly(const ol_plan *plan, ol_pass_key key, const ol_root *roots, int count,
+                     ol_draft drafts[OL_DRAFTS]) {
+  cover c = { .plan = plan, .key = key, .drafts = drafts };
+  for (int i = 0; i < count; i++) count_uses(&c, roots[i].node);
+  for (int n = 0; n < plan->graph->nodes; n++)
+    if (c.computed[n]) c.choice[n] = plain(&c, n);
+  for (int i = 0; i < count; i++) emit(&c, roots[i].node);
   return c.count;
 }

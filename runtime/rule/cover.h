@@ -21,4 +21,8 @@ enum { OL_DRAFTS = 4 * OL_GRAPH_NODES };
 int ol_cover(const ol_plan *plan, ol_pass_key key, const ol_root *roots, int count,
              ol_draft drafts[OL_DRAFTS]);
 
+/* The same with a plain instruction for each node. */
+int ol_cover_plainly(const ol_plan *plan, ol_pass_key key, const ol_root *roots, int count,
+                     ol_draft drafts[OL_DRAFTS]);
+
 #endif

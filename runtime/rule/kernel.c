@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/vecmath.h"
+#include "rule/native.h"
 
 enum {
   TILE = OL_MACHINE_TILE,
@@ -28,19 +29,6 @@ typedef struct ol_source {
   int64_t count; /* elements of an array of codes */
 } ol_source;
 
-/* Where a gathered array has the element for a position in the pass's shape, and that as an index.
- */
-static int64_t gathered_place(const ol_access *access, const ol_shape *shape, int64_t position,
-                              int64_t index[OL_MAX_DIMS]) {
-  int64_t place = 0;
-  for (int d = shape->ndim - 1; d >= 0; d--) {
-    index[d] = position % shape->size[d];
-    position /= shape->size[d];
-    place += index[d] * access->stride[d];
-  }
-  return place;
-}
-
 /* Blocks of codes are whole tiles, and take longer to compute than their few bytes to come. */
 static bool has_codes(const ol_pass *pass) {
   for (int i = 0; i < pass->accesses; i++)
@@ -57,6 +45,36 @@ static bool goes_by_rows(const ol_code *code, const ol_pass *pass) {
     if (pass->access[i].layout == OL_ACCESS_GATHERED) gathers = true;
   return gathers && !has_codes(pass) && pass->dim < 0 && shape->ndim > 0 &&
          shape->size[shape->ndim - 1] >= TILE;
+}
+
+static bool goes_native; /* whether machine code is used where there is some */
+
+static const ol_native *native_of(const ol_work *work) {
+  const ol_native *native = goes_native ? work->pass->native : NULL;
+  return native && ol_native_fits(native, work->numbers) ? native : NULL;
+}
+
+/* As many as machine code can do. */
+static int64_t whole_rows(int64_t n) { return n / OL_NATIVE_ROW * OL_NATIVE_ROW; }
+
+/* How many of the elements at … end are done in one go, natively or by the kernels. */
+static int64_t stretch(const ol_work *work, int64_t at, int64_t end, bool *native) {
+  if (native_of(work)) return ol_native_stretch(work, at, end, native);
+  *native = false;
+  return end - at;
+}
+
+/* Whether machine code does all of the work; then it is done. */
+static bool is_done(const ol_work *work) {
+  const int64_t count = work->end - work->begin;
+  bool native;
+  if (!native_of(work) || work->pass->dim >= 0 || work->pass->accumulators > 0) return false;
+  if (goes_by_rows(work->code, work->pass)) return false;
+  if (stretch(work, work->begin, work->end, &native) < count || !native) return false;
+  ol_native_run(
+      native_of(work),
+      &(ol_native_call){ .work = work, .at = work->begin, .count = count, .frame = work->scratch });
+  return true;
 }
 
 /* A loop over elements, block after block. Operands are identical or disjoint. */
@@ -163,25 +181,27 @@ static bool is_supported(const char *name) { return name != NULL; }
 enum { SETS = sizeof sets / sizeof *sets };
 
 static const kernel_set *chosen = &sets[SETS - 1];
-static const char *names[SETS + 1];
+static const char *names[SETS + 2];
 
 /* The best set that the processor has, or the one that OPTLUA_ISA names; where it names one that
  * is not here ("scalar"), the plainest. */
 __attribute__((constructor)) static void choose(void) {
   int count = 0;
+  if (ol_native_is_supported()) names[count++] = "native";
   for (int i = 0; i < SETS; i++)
     if (is_supported(sets[i].name)) names[count++] = sets[i].name;
   const char *wanted = getenv("OPTLUA_ISA");
   if (!ol_machine_set_isa(wanted ? wanted : names[0])) ol_machine_set_isa(names[count - 1]);
 }
 
-const char *ol_machine_isa(void) { return chosen->name; }
+const char *ol_machine_isa(void) { return goes_native ? "native" : chosen->name; }
 
 const char *const *ol_machine_isas(void) { return names; }
 
 bool ol_machine_set_isa(const char *name) {
+  goes_native = strcmp(name, "native") == 0 && ol_native_is_supported();
   for (int i = 0; i < SETS; i++) {
-    if (strcmp(sets[i].name, name) != 0 || !is_supported(name)) continue;
+    if (!(goes_native || strcmp(sets[i].name, name) == 0) || !is_supported(sets[i].name)) continue;
     chosen = &sets[i];
     return true;
   }
@@ -213,6 +233,7 @@ ol_scratch ol_kernel_layout(const ol_code *code, const ol_pass *pass, size_t wid
   ol_scratch layout = {
     .lanes = take(&end, sizeof(double[OL_LANES]) * (size_t)pass->accumulators),
     .ops = take(&end, sizeof(op_f64_plain) * (size_t)(pass->instructions + 1)),
+    .frame = take(&end, ol_native_frame(pass->native)),
     .streams = take(&end, sizeof(ol_stream) * (slots + (size_t)pass->accesses)),
     .band = take(&end, bands),
     .band_row = take(&end, sizeof(int64_t) * (size_t)pass->accesses),

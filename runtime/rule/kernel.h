@@ -28,7 +28,7 @@ typedef struct ol_work {
 
 /* Where a pass keeps what in its scratch memory: offsets in bytes; tiles are at 0. */
 typedef struct ol_scratch {
-  size_t lanes, ops, streams, band, band_row, row_at, total, size;
+  size_t lanes, ops, frame, streams, band, band_row, row_at, total, size;
 } ol_scratch;
 
 /* An array that a pass goes through element by element. */
@@ -55,6 +55,19 @@ static inline const ol_noise_part *ol_noise_at(const ol_noise_part *parts, int64
       high = middle;
   }
   return &parts[low];
+}
+
+/* Where a gathered array has the element for a position in the pass's shape; and that position as
+ * an index. */
+static inline int64_t ol_kernel_place(const ol_access *access, const ol_shape *shape,
+                                      int64_t position, int64_t index[OL_MAX_DIMS]) {
+  int64_t place = 0;
+  for (int d = shape->ndim - 1; d >= 0; d--) {
+    index[d] = position % shape->size[d];
+    position /= shape->size[d];
+    place += index[d] * access->stride[d];
+  }
+  return place;
 }
 
 /* Does the work with the instruction set in use. dtype: of the arithmetic. */

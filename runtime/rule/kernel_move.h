@@ -70,7 +70,7 @@ TARGET static void NAME(stretch)(int n, T *out, const ol_source *from, int64_t p
 TARGET static void NAME(gather)(int n, T *out, const ol_source *from, const ol_shape *shape,
                                 int64_t position) {
   const ol_access *access = from->access;
-  int64_t index[OL_MAX_DIMS], at = gathered_place(access, shape, position, index);
+  int64_t index[OL_MAX_DIMS], at = ol_kernel_place(access, shape, position, index);
   int last = shape->ndim - 1;
   for (int done = 0; done < n;) {
     int64_t step = last >= 0 ? access->stride[last] : 0;

@@ -132,6 +132,7 @@ TARGET static void NAME(begin)(NAME(state) * s, const ol_work *work) {
   *s = (NAME(state)){ .work = work,
                       .op = (void *)(scratch + layout.ops),
                       .tile = (void *)scratch,
+                      .frame = scratch + layout.frame,
                       .lanes = (void *)(scratch + layout.lanes),
                       .total = (void *)(scratch + layout.total),
                       .stream = (void *)(scratch + layout.streams),
@@ -167,6 +168,19 @@ TARGET static void NAME(tiles)(NAME(state) * s, int64_t begin, int64_t end) {
     NAME(execute)(s, end - at < step ? (int)(end - at) : (int)step, at);
 }
 
+/* The same, by machine code where there is some. */
+TARGET static void NAME(stretches)(NAME(state) * s, int64_t begin, int64_t end) {
+  const ol_work *work = s->work;
+  bool native;
+  for (int64_t at = begin, n; at < end; at += n) {
+    n = stretch(work, at, end, &native);
+    if (native)
+      ol_native_run(native_of(work), &(ol_native_call){ work, at, n, s->lanes, NULL, s->frame });
+    else
+      NAME(tiles)(s, at, at + n);
+  }
+}
+
 /* Row after row: what is spread over them has one place in each. */
 TARGET static void NAME(row_by_row)(NAME(state) * s) {
   const ol_work *work = s->work;
@@ -179,9 +193,9 @@ TARGET static void NAME(row_by_row)(NAME(state) * s) {
     end = first + columns < work->end ? first + columns : work->end;
     for (int i = 0; i < pass->accesses; i++)
       if (pass->access[i].layout == OL_ACCESS_GATHERED)
-        s->row_at[i] = gathered_place(&pass->access[i], shape, first, index) -
+        s->row_at[i] = ol_kernel_place(&pass->access[i], shape, first, index) -
                        first * pass->access[i].stride[shape->ndim - 1];
-    NAME(tiles)(s, at, end);
+    NAME(stretches)(s, at, end);
   }
 }
 
@@ -190,7 +204,7 @@ TARGET static void NAME(elements)(NAME(state) * s) {
   if (s->row_at)
     NAME(row_by_row)(s);
   else
-    NAME(tiles)(s, work->begin, work->end);
+    NAME(stretches)(s, work->begin, work->end);
   for (int i = 0; i < work->pass->accumulators; i++)
     work->partial[i] = ol_reduce_fold((ol_rule_op)work->pass->accumulator[i].op, s->lanes[i]);
 }
@@ -227,9 +241,14 @@ TARGET static const T *NAME(look)(NAME(reel) * reel, int64_t position, int64_t *
 }
 
 TARGET static double NAME(chunk)(NAME(reel) * reel, ol_rule_op op, int64_t begin, int64_t end) {
+  const ol_work *work = reel->s->work;
   double lanes[OL_LANES];
   for (int k = 0; k < OL_LANES; k++) lanes[k] = ol_reduce_identity(op);
-  for (int64_t at = begin, length; at < end; at += length) {
+  const int64_t done = native_of(work) ? whole_rows(end - begin) : 0;
+  if (done > 0)
+    ol_native_run(native_of(work),
+                  &(ol_native_call){ work, begin, done, &lanes, NULL, reel->s->frame });
+  for (int64_t at = begin + done, length; at < end; at += length) {
     length = end - at;
     const T *x = NAME(look)(reel, at, &length);
     NAME(accumulate)(op, at - begin, (int)length, x, lanes);
@@ -272,6 +291,19 @@ TARGET static void NAME(slabs)(NAME(state) * s, ol_units units) {
   }
 }
 
+/* A row of wider columns: n elements from a position on. */
+TARGET static void NAME(columns_of_row)(NAME(state) * s, int64_t at, int64_t n) {
+  const ol_work *work = s->work;
+  const int64_t done = native_of(work) ? whole_rows(n) : 0;
+  if (done > 0)
+    ol_native_run(native_of(work), &(ol_native_call){ work, at, done, NULL, s->total, s->frame });
+  for (int64_t k = done; k < n; k += TILE) {
+    int length = n - k < TILE ? (int)(n - k) : TILE;
+    NAME(execute)(s, length, at + k);
+    NAME(join)((ol_rule_op)work->pass->op, length, NAME(result)(s), s->total + k);
+  }
+}
+
 /* Wider columns: row by row. */
 TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
   const ol_work *work = s->work;
@@ -282,11 +314,7 @@ TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
     int64_t n = units.inner - first < units.width ? units.inner - first : units.width;
     for (int64_t k = 0; k < n; k++) total[k] = ol_reduce_identity(op);
     for (int64_t row = 0; row < units.size; row++)
-      for (int64_t k = 0; k < n; k += TILE) {
-        int length = n - k < TILE ? (int)(n - k) : TILE;
-        NAME(execute)(s, length, (outer * units.size + row) * units.inner + first + k);
-        NAME(join)(op, length, NAME(result)(s), total + k);
-      }
+      NAME(columns_of_row)(s, (outer * units.size + row) * units.inner + first, n);
     for (int64_t k = 0; k < n; k++)
       NAME(put)(work, outer * units.inner + first + k, total[k], units.size);
   }
@@ -294,6 +322,7 @@ TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
 
 TARGET static void NAME(run)(const ol_work *work) {
   NAME(state) s;
+  if (is_done(work)) return;
   NAME(begin)(&s, work);
   if (work->pass->dim < 0) {
     NAME(elements)(&s);

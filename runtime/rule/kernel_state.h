@@ -35,6 +35,7 @@ struct NAME(state) {
   int64_t *band_row;         /* of each access: the first of them, or -1 */
   int64_t *row_at; /* of each gathered access: the place of position 0, if its row went on to
                       there; or NULL: elements do not come row by row */
+  void *frame;     /* for machine code */
   T gradient_factor;
   const ol_noise_part *noise; /* of the elements at hand, or NULL: not looked for yet */
   ol_stream *stream;          /* the arrays that are fetched ahead */

@@ -53,8 +53,10 @@ ol_status ol_machine_prepare(ol_error *error, ol_machine *machine, const ol_run 
 /* Executes what was prepared, once. Does nothing if nothing is prepared. */
 void ol_machine_commit(ol_machine *machine);
 
-/* The instruction set in use: "avx512f", "avx", "sse2" on x86-64 ("avx" stands for AVX2), else
- * "default". The environment variable OPTLUA_ISA chooses a lesser one, as for base/vecmath. */
+/* How passes are executed: "native" by machine code that is made for them (native.h), where that
+ * can be; else by kernels for an instruction set: "avx512f", "avx", "sse2" on x86-64 ("avx" stands
+ * for AVX2), else "default". The environment variable OPTLUA_ISA chooses another way, as for
+ * base/vecmath. */
 const char *ol_machine_isa(void);
 
 /* For tests: switches to another; false if this processor lacks it. */

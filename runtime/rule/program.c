@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "rule/native.h"
 #include "rule/schedule.h"
 
 static void free_code(ol_code *code) {
@@ -47,6 +48,17 @@ static int pass_keys(const ol_plan *plan, ol_pass_key *keys) {
   return count;
 }
 
+/* The pass again, of plain instructions, from which machine code can be made. */
+static ol_status make_native(ol_error *error, const ol_plan *plan, ol_pass_key key,
+                             const ol_root *roots, int count, ol_pass *pass) {
+  ol_pass plain;
+  if (!ol_native_is_supported()) return OL_OK;
+  OL_TRY(ol_schedule(error, plan, key, roots, count, false, &plain));
+  pass->native = ol_native_compile(plan->graph, &plain);
+  ol_pass_clear(&plain);
+  return OL_OK;
+}
+
 static ol_status make_passes(ol_error *error, const ol_plan *plan, ol_code *code) {
   ol_pass_key keys[KEYS];
   ol_root roots[OL_ROOTS];
@@ -54,8 +66,9 @@ static ol_status make_passes(ol_error *error, const ol_plan *plan, ol_code *code
   OL_TRY(OL_ALLOC(error, sizeof *code->pass * (size_t)count, "a program", &code->pass));
   for (int i = 0; i < count; i++) {
     int wanted = ol_plan_roots(plan, keys[i], roots);
-    OL_TRY(ol_schedule(error, plan, keys[i], roots, wanted, &code->pass[i]));
+    OL_TRY(ol_schedule(error, plan, keys[i], roots, wanted, true, &code->pass[i]));
     code->passes++;
+    OL_TRY(make_native(error, plan, keys[i], roots, wanted, &code->pass[i]));
   }
   return OL_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "rule/native.h"
 
 enum { NONE = -1, SLOTS = 2 * OL_DRAFTS };
 
@@ -323,6 +324,7 @@ static ol_status extract(ol_error *error, schedule *s, const ol_root *roots, ol_
 }
 
 void ol_pass_clear(ol_pass *pass) {
+  ol_native_free(pass->native);
   ol_free(pass->slot);
   ol_free(pass->instruction);
   ol_free(pass->access);
@@ -340,11 +342,11 @@ static void begin(schedule *s, const ol_plan *plan, ol_pass_key key) {
 }
 
 ol_status ol_schedule(ol_error *error, const ol_plan *plan, ol_pass_key key, const ol_root *roots,
-                      int count, ol_pass *out) {
+                      int count, bool fused, ol_pass *out) {
   schedule *s;
   OL_TRY(OL_ALLOC(error, sizeof *s, "compiling a rule", &s));
   begin(s, plan, key);
-  s->count = ol_cover(plan, key, roots, count, s->draft);
+  s->count = (fused ? ol_cover : ol_cover_plainly)(plan, key, roots, count, s->draft);
   for (int i = 0; i < s->count; i++) s->maker[s->draft[i].value] = (int16_t)i;
   read_all(s, roots, count);
   write_all(s, roots, count);

@@ -4,9 +4,10 @@
 
 #include "rule/cover.h"
 
-/* Makes the pass that produces the roots. The pass owns its memory: ol_pass_clear. */
+/* Makes the pass that produces the roots, of fused instructions or of plain ones. The pass owns its
+ * memory: ol_pass_clear. */
 ol_status ol_schedule(ol_error *error, const ol_plan *plan, ol_pass_key key, const ol_root *roots,
-                      int count, ol_pass *out);
+                      int count, bool fused, ol_pass *out);
 
 /* Releases what a pass owns. */
 void ol_pass_clear(ol_pass *pass);

@@ -1,0 +1,169 @@
+/* Native code: which passes become machine code, and that it gives the bits of the naive evaluator
+ * whatever is left of its rows, wherever tensors begin, and for whatever numbers a run has. */
+#include "rule/native.h"
+
+#include "rule_build.h"
+
+static const int64_t counts[] = { 0, 1, 31, 32, 33, 63, 64, 65, 96, 1000, 70001 };
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+static int native_passes(const ol_program *program) {
+  int count = 0;
+  for (int i = 0; i < program->code->passes; i++) count += program->code->pass[i].native != NULL;
+  return count;
+}
+
+static ol_program *compile(const char *what, int passes) {
+  ol_program *program = NULL;
+  ok(ol_program_compile(&error, graph, &program));
+  if (!CHECK(native_passes(program) == (ol_native_is_supported() ? passes : 0)))
+    printf("  %s: %d passes\n", what, native_passes(program)), show(program);
+  return program;
+}
+
+static void agrees(const char *what, const ol_program *program, const arrays *a, int64_t count) {
+  static const double factor = 0.37;
+  for (int i = 0; i < 2; i++) {
+    const double *scale = i ? &factor : NULL;
+    double totals[2] = { 0 }, expected_totals[2] = { 0 };
+    arrays after, expected;
+    copy_arrays(a, &after), copy_arrays(a, &expected);
+    ol_machine_set_cache(i ? 1 : 1e12);
+    ok(run_naive(expected.data, count, scale, expected_totals));
+    run_machine(program, &after, count, scale, totals);
+    if (!CHECK(same_arrays(&expected, &after)))
+      printf("  %s, %lld elements\n", what, (long long)count);
+    CHECK(same_number(totals[0], expected_totals[0]) && same_number(totals[1], expected_totals[1]));
+    free_arrays(&after), free_arrays(&expected);
+  }
+  ol_machine_set_cache(0);
+}
+
+static arrays random_arrays(const int64_t *sizes) {
+  arrays a = { 0 };
+  for (int i = 0; i < graph->operands; i++) {
+    make_packed(&a, (ol_dtype)graph->operand[i].dtype, graph->operand[i].packing, sizes[i]);
+    if (a.packing[i] & OL_PACK_CODES)
+      memset(a.data[i], 0, bytes_of(&a, i));
+    else
+      for (int64_t k = 0; k < sizes[i]; k++) set(&a, i, k, uniform(i == 3 ? 0 : -2, 2));
+  }
+  return a;
+}
+
+static arrays equal_arrays(int64_t count) {
+  int64_t sizes[MOST];
+  for (int i = 0; i < MOST; i++) sizes[i] = count;
+  return random_arrays(sizes);
+}
+
+static void begin(ol_shape shape, ol_dtype p, ol_operand state) {
+  const ol_operand operand[] = { { p }, { p }, state, state };
+  ok(ol_graph_begin(&error, graph, &shape, operand, 4));
+}
+
+/* Adam, with a sum over what it does. */
+static void adam(void) {
+  ol_symbol p = read_operand(0), g = read_operand(1);
+  ol_symbol m = add(times(0.9, read_operand(2)), times(0.1, g));
+  ol_symbol v = add(times(0.99, read_operand(3)), mul(times(0.01, g), g));
+  ol_symbol step = divide(m, add(root(v), number(1e-8)));
+  store(2, m), store(3, v);
+  store(0, sub(p, times(0.01, step)));
+  ok(ol_graph_add_total(&error, graph, 1, mul(step, step)));
+}
+
+static void every_length(const char *what, ol_dtype p, ol_operand state) {
+  for (int i = 0; i < COUNTS; i++) {
+    begin((ol_shape){ 1, { counts[i] } }, p, state);
+    adam();
+    ol_program *program = compile(what, 1);
+    arrays a = equal_arrays(counts[i]);
+    for (int second = 0; second < 3; second++) { /* where the second tensor begins */
+      noise[1].begin = second == 1 ? counts[i] / 2 : second == 2 ? counts[i] / 3 / 32 * 32 : 0;
+      agrees(what, program, &a, counts[i]);
+    }
+    noise[1].begin = 0;
+    free_arrays(&a);
+    ol_release(program);
+  }
+}
+
+/* Every reduction, over everything and over each dimension of a matrix with rows of this length. */
+static void reductions(int64_t rows, int64_t columns, ol_dtype dtype, int passes) {
+  const ol_shape own = { 2, { rows, columns } }, row = { 2, { rows, 1 } },
+                 column = { 2, { 1, columns } };
+  const ol_operand operand[] = { { dtype }, { dtype }, { dtype, &row, 0 }, { dtype, &column, 0 } };
+  for (ol_rule_op op = OL_RULE_SUM; op <= OL_RULE_AMIN; op++) {
+    ok(ol_graph_begin(&error, graph, &own, operand, 4));
+    ol_symbol p = read_operand(0), g = read_operand(1), square = mul(g, g);
+    store(2, reduce_dim(op, square, 1));
+    store(3, reduce_dim(op, square, 0));
+    store(0, sub(p, mul(reduce(op, g), mul(g, mul(read_operand(2), read_operand(3))))));
+    ol_program *program = compile(ol_rule_op_table[op].name, passes);
+    arrays a = random_arrays((int64_t[]){ rows * columns, rows * columns, rows, columns });
+    set(&a, 1, columns / 2, NAN);
+    agrees(ol_rule_op_table[op].name, program, &a, rows * columns);
+    free_arrays(&a);
+    ol_release(program);
+  }
+}
+
+/* A power is compiled for its exponent, and its code not taken for another one. */
+static void exponents_that_change(void) {
+  static const double exponents[] = { 2, 3, 0.5, -0.5, -1, 1.5 };
+  begin((ol_shape){ 1, { 100 } }, OL_F32, (ol_operand){ OL_F32 });
+  store(0, apply(OL_RULE_POW, read_operand(3), number(2), -1));
+  ol_program *program = compile("a square", 1);
+  arrays a = equal_arrays(100);
+  for (size_t i = 0; i < sizeof exponents / sizeof *exponents; i++) {
+    const ol_native *native = program->code->pass[0].native;
+    graph->number[0] = exponents[i];
+    CHECK(!native || ol_native_fits(native, graph->number) == (i == 0));
+    agrees("a power", program, &a, 100);
+  }
+  free_arrays(&a);
+  ol_release(program);
+}
+
+/* What is left to the kernels. */
+
+static void functions(void) { store(0, apply(OL_RULE_EXP, read_operand(1), -1, -1)); }
+
+static void codes(void) { store(2, add(read_operand(2), read_operand(1))); }
+
+/* More values at once than there are registers. */
+static void many_values(void) {
+  ol_symbol values[20], sum = read_operand(0), product = read_operand(0);
+  for (int i = 0; i < 20; i++) values[i] = root(add(read_operand(3), number(i)));
+  for (int i = 0; i < 20; i++) sum = add(sum, values[i]);
+  for (int i = 0; i < 20; i++) product = mul(product, values[i]);
+  store(0, sum), store(2, product);
+}
+
+static void left_to_kernels(const char *what, void rule(void), ol_operand state) {
+  begin((ol_shape){ 1, { 300 } }, OL_F32, state);
+  rule();
+  ol_program *program = compile(what, 0);
+  arrays a = equal_arrays(300);
+  agrees(what, program, &a, 300);
+  free_arrays(&a);
+  ol_release(program);
+}
+
+int main(void) {
+  if (!ok(ol_graph_new(&error, &graph))) return 1;
+  every_length("float32", OL_F32, (ol_operand){ OL_F32 });
+  every_length("float64", OL_F64, (ol_operand){ OL_F64 });
+  every_length("bfloat16 to nearest", OL_F32, (ol_operand){ OL_BF16 });
+  every_length("bfloat16 at random", OL_F32, (ol_operand){ OL_BF16, NULL, OL_PACK_RANDOM });
+  reductions(3, 1000, OL_F32, 6);
+  reductions(3, 1001, OL_F64, 6);
+  reductions(300, 20, OL_F32, 3); /* all but what goes along the rows */
+  exponents_that_change();
+  left_to_kernels("functions", functions, (ol_operand){ OL_F32 });
+  left_to_kernels("codes", codes, (ol_operand){ OL_U8, NULL, OL_PACK_CODES });
+  left_to_kernels("many values", many_values, (ol_operand){ OL_F32 });
+  ol_graph_free(graph);
+  return check_summary();
+}
