@@ -23,18 +23,30 @@ void ol_set_threads(int threads) { (void)threads; }
 bool ol_in_parallel(void) { return false; }
 #endif
 
+/* Whether there is but one range to work on, or one thread: then it is done. */
+static bool is_done_alone(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
+  if (count <= 0) return true;
+  if (count > grain && ol_threads() > 1 && !ol_in_parallel()) return false;
+  fn(0, count, context);
+  return true;
+}
+
+static void do_range(int64_t count, int64_t begin, int64_t grain, ol_range_fn *fn, void *context) {
+  fn(begin, count - begin > grain ? begin + grain : count, context);
+}
+
 void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
-  if (count <= 0) return;
-  int64_t chunks = (count - 1) / grain + 1;
-  if (chunks == 1 || ol_threads() == 1 || ol_in_parallel()) {
-    fn(0, count, context);
-    return;
-  }
+  if (is_done_alone(count, grain, fn, context)) return;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)
 #endif
-  for (int64_t chunk = 0; chunk < chunks; chunk++) {
-    int64_t begin = chunk * grain, end = begin + grain;
-    fn(begin, end < count ? end : count, context);
-  }
+  for (int64_t begin = 0; begin < count; begin += grain) do_range(count, begin, grain, fn, context);
+}
+
+void ol_parallel_take(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
+  if (is_done_alone(count, grain, fn, context)) return;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic)
+#endif
+  for (int64_t begin = 0; begin < count; begin += grain) do_range(count, begin, grain, fn, context);
 }

@@ -36,6 +36,10 @@ typedef void ol_range_fn(int64_t begin, int64_t end, void *context);
  * the caller is not itself inside a parallel loop. Ranges begin at multiples of grain. */
 void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *context);
 
+/* The same, but that each thread takes the next range of `grain` items when it is done with one:
+ * for ranges that take differently long, as those do that come from memory. */
+void ol_parallel_take(int64_t count, int64_t grain, ol_range_fn *fn, void *context);
+
 /* The number of threads that a loop may use, at least 1. */
 int ol_threads(void);
 

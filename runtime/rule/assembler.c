@@ -63,13 +63,6 @@ void ol_asm_load(ol_assembler *a, int reg, ol_place from) {
   operand(a, reg, from);
 }
 
-void ol_asm_fetch(ol_assembler *a, ol_place line) {
-  prefix(a, false, 0, line);
-  byte(a, 0x0f);
-  byte(a, 0x18);
-  operand(a, 1, line); /* into all caches */
-}
-
 void ol_asm_push(ol_assembler *a, int reg) {
   if (high(reg)) byte(a, 0x41);
   byte(a, 0x50 | (reg & 7));

@@ -282,7 +282,7 @@ void ol_batch_run(const ol_batch *batch, ol_workspace *space) {
     job j = { batch, space };
     collect(batch, space, level);
     if (ol_threads() <= batch->threads)
-      ol_parallel_for(space->chunk_count, 1, run_chunks, &j);
+      (batch->far ? ol_parallel_take : ol_parallel_for)(space->chunk_count, 1, run_chunks, &j);
     else
       run_chunks(0, space->chunk_count, &j);
     end_level(batch, space, level);

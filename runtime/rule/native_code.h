@@ -38,11 +38,8 @@ typedef struct ol_native_noise {
   uint32_t word[2][OL_NATIVE_VECTOR / sizeof(uint32_t)];
 } ol_native_noise;
 
-typedef void ol_native_fn(void *frame);
-
 struct ol_native {
-  ol_native_fn *near, *far; /* for arrays in a cache; in memory, from where it fetches them ahead */
-  void *code;
+  void *code;   /* void (*)(void *frame) */
   size_t size;  /* of the code */
   bool wide;    /* computes in float64 */
   bool columns; /* reduces over a dimension that is not the last */

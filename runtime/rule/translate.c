@@ -15,8 +15,6 @@ enum {
   NONE = OL_NATIVE_NONE,
   SLOTS = 256,    /* of a pass */
   ROOM = 1 << 15, /* bytes of code */
-  AHEAD = 2048,   /* elements that are fetched before they are computed, of all arrays */
-  LINE = 64,      /* bytes */
   GRADIENT = 1,   /* the array */
   FREE = -1,
 };
@@ -27,7 +25,6 @@ typedef struct translator {
   const ol_pass *pass;
   const ol_shape *shape; /* of the pass */
   int at;                /* the instruction at hand */
-  bool fetches;          /* lines ahead of those at hand */
   int8_t held[SLOTS];    /* the register that has what is in the slot, or FREE */
 } translator;
 
@@ -218,25 +215,11 @@ static void reduce_result(translator *t) {
 
 /* The loop. */
 
-/* Asks for the lines of some arrays, of all of them in the course of a row. */
-static void fetch(translator *t) {
-  ol_emitter *e = &t->emitter;
-  const ol_native *n = e->native;
-  const int vectors = ROW / ol_emit_width(e), last = (e->vector + 1) * n->arrays / vectors;
-  for (int i = e->vector * n->arrays / vectors; i < last; i++) {
-    const int width = n->array[i].width, ahead = AHEAD / n->arrays * width;
-    for (int line = 0; line < ROW * width; line += LINE)
-      ol_asm_fetch(&e->code, (ol_place){ true, (int8_t)ol_emit_base(i), OL_EMIT_INDEX,
-                                         (uint8_t)width, ahead + line });
-  }
-}
-
 static void row(translator *t) {
   ol_emitter *e = &t->emitter;
   for (e->vector = 0; e->vector * ol_emit_width(e) < ROW; e->vector++) {
     memset(t->held, FREE, sizeof t->held);
     e->used = 0;
-    if (t->fetches) fetch(t);
     for (t->at = 0; t->at < t->pass->instructions && !e->failed; t->at++) {
       instruction(t);
       release(t);
@@ -328,8 +311,8 @@ static bool find_way(translator *t) {
 }
 
 /* First to see how many registers and constants the loop takes; what is left of registers keeps
- * what stays the same. Then for arrays in a cache, and in memory. */
-static size_t translate(translator *t) {
+ * what stays the same. */
+static bool translate(translator *t) {
   ol_emitter *e = &t->emitter;
   add_arrays(t);
   add_noises(t);
@@ -337,28 +320,22 @@ static size_t translate(translator *t) {
   ol_emit_choose(e);
   e->code.size = 0;
   if (!e->failed) function(t);
-  const size_t far = e->code.size;
-  t->fetches = true;
-  if (!e->failed) function(t);
-  return far;
+  return !e->failed && e->code.size <= e->code.room;
 }
 
-static ol_native *compile(translator *t, ol_native *native) {
-  ol_emitter *e = &t->emitter;
-  const size_t far = find_way(t) ? translate(t) : 0;
-  if (far == 0 || e->failed || e->code.size > e->code.room) return NULL;
-  native->code = ol_executable_new(e->code.code, e->code.size);
-  if (!native->code) return NULL;
-  native->size = e->code.size;
-  native->near = (ol_native_fn *)native->code;
-  native->far = (ol_native_fn *)(void *)((char *)native->code + far);
-  return native;
+static bool compile(translator *t) {
+  ol_native *native = t->emitter.native;
+  if (!find_way(t) || !translate(t)) return false;
+  native->size = t->emitter.code.size;
+  native->code = ol_executable_new(t->emitter.code.code, native->size);
+  return native->code != NULL;
 }
 
 ol_native *ol_native_compile(const ol_graph *graph, const ol_pass *pass) {
   if (!ol_native_is_supported()) return NULL;
-  ol_native *native = ol_alloc(sizeof *native), *made = NULL;
+  ol_native *native = ol_alloc(sizeof *native);
   uint8_t *code = ol_alloc(ROOM);
+  bool made = false;
   if (native && code) {
     const ol_shape *shape = &graph->shape[pass->shape];
     *native = (ol_native){ .wide = graph->dtype == OL_F64,
@@ -368,9 +345,10 @@ ol_native *ol_native_compile(const ol_graph *graph, const ol_pass *pass) {
                      .graph = graph,
                      .pass = pass,
                      .shape = shape };
-    made = compile(&t, native);
+    made = compile(&t);
   }
-  if (!made) ol_free(native);
   ol_free(code);
-  return made;
+  if (made) return native;
+  ol_free(native);
+  return NULL;
 }

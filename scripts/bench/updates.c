@@ -2,13 +2,16 @@
 #include "updates.h"
 
 #include <math.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <stdint.h>
 #include <string.h>
 
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 
-enum { CHUNK = 65536, WRITTEN = 6, READ = 4 };
+enum { CHUNK = 65536, SMALL = 16384, LINE = 16, WRITTEN = 6, READ = 4 }; /* elements; arrays */
 
 typedef struct arrays {
   float *written[WRITTEN];
@@ -47,13 +50,21 @@ int bench_arrays(lua_State *L) {
 
 typedef uint32_t chunk_fn(const arrays *a, lua_Integer begin, lua_Integer end);
 
+/* Pieces of equal size, of which threads take one after the other. */
 static void run(const arrays *a, chunk_fn *fn) {
+#ifdef _OPENMP
+  const int threads = omp_get_max_threads();
+#else
+  const int threads = 1;
+#endif
+  const lua_Integer even = a->n / (4 * threads) / LINE * LINE + LINE;
+  const lua_Integer chunk = threads == 1 || even > CHUNK ? CHUNK : even;
   uint32_t used = 0;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(static) reduction(+ : used) if (a->n >= CHUNK)
+#pragma omp parallel for schedule(dynamic) reduction(+ : used) if (a->n >= SMALL)
 #endif
-  for (lua_Integer i = 0; i < a->n; i += CHUNK)
-    used += fn(a, i, a->n - i < CHUNK ? a->n : i + CHUNK);
+  for (lua_Integer i = 0; i < a->n; i += chunk)
+    used += fn(a, i, a->n - i < chunk ? a->n : i + chunk);
   *(volatile uint32_t *)&used = used;
 }
 

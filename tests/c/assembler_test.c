@@ -57,11 +57,9 @@ int main(void) {
   ol_asm_vector(&a, move, 7, 0, at(OL_RDX, OL_RAX, 2, 0));
   CHECK(gives("c4 e1 7a 7f 7c 42 00"));
 
-  /* mov r9, [rdi + 16]; prefetcht0 [r8 + rax*4 + 64]; push rbx, r12; pop r12; xor eax, eax */
+  /* mov r9, [rdi + 16]; push rbx, r12; pop r12; xor eax, eax */
   ol_asm_load(&a, OL_R9, at(OL_RDI, -1, 1, 16));
   CHECK(gives("4c 8b 4f 10"));
-  ol_asm_fetch(&a, at(OL_R8, OL_RAX, 4, 64));
-  CHECK(gives("41 0f 18 4c 80 40"));
   ol_asm_push(&a, OL_RBX), ol_asm_push(&a, OL_R12), ol_asm_pop(&a, OL_R12);
   CHECK(gives("53 41 54 41 5c"));
   ol_asm_clear(&a, OL_RAX);
