@@ -179,6 +179,7 @@ static ol_status prepare_batch(ol_error *error, ol_step *step, ol_step_batch *ba
     size[k] = ol_dtype_size(k < 2 ? m->dtype : ol_member_slot_dtype(batch->group, m, k - 2));
   for (int64_t i = batch->begin; i < batch->end; i++) {
     ol_entry *entry = ol_list_at(&step->entries, ol_entry, i);
+    if (i + OL_AHEAD < batch->end) __builtin_prefetch(&entry[OL_AHEAD].member->param->grad);
     OL_TRY(prepare_entry(error, step, batch->group, entry));
     add_run(step, batch, entry->member, step->runs.count == before, size);
   }
