@@ -35,11 +35,12 @@ ol_place ol_emit_array(ol_emitter *e, int array, int access) {
     return ol_emit_frame(0);
   }
   const int width = n->array[i].width;
+  const int64_t line = array == OL_NATIVE_TOTALS ? 0 : e->line * e->pitch;
   return (ol_place){ .memory = true,
                      .reg = (int8_t)ol_emit_base(i),
                      .index = OL_EMIT_INDEX,
                      .scale = (uint8_t)width,
-                     .offset = e->vector * ol_emit_width(e) * width };
+                     .offset = (int32_t)((e->vector * ol_emit_width(e) + line) * width) };
 }
 
 static int lane_register(int lane_vector) { return REGISTERS - 1 - lane_vector; }
@@ -337,12 +338,8 @@ static void accumulate(ol_emitter *e, ol_rule_op op, int total, int x) {
 
 /* The totals of four elements of the vector at hand: of their columns, or of lanes: element i goes
  * to lane i mod 16. */
-static ol_place totals_of(ol_emitter *e, int accumulator, int part) {
-  if (accumulator == OL_NATIVE_TOTALS) {
-    ol_place place = ol_emit_array(e, OL_NATIVE_TOTALS, OL_NATIVE_NONE);
-    place.offset += part * VECTOR;
-    return place;
-  }
+static ol_place totals_of(const ol_emitter *e, int accumulator, int part) {
+  if (accumulator == OL_NATIVE_TOTALS) return REG(lane_register(part));
   const int lane = (e->vector * ol_emit_width(e) / 4 + part) % LANE_VECTORS;
   const int index = accumulator * LANE_VECTORS + lane;
   if (accumulator < e->lanes) return REG(lane_register(index));
@@ -368,19 +365,30 @@ void ol_emit_reduce(ol_emitter *e, ol_rule_op op, int x, int accumulator) {
   join(e, op, put(e, widen, 0, REG(upper)), totals_of(e, accumulator, 1));
 }
 
+void ol_emit_totals(ol_emitter *e, bool store) {
+  ol_place place = ol_emit_array(e, OL_NATIVE_TOTALS, OL_NATIVE_NONE);
+  for (int part = 0; part < (e->native->wide ? 1 : 2); part++, place.offset += VECTOR)
+    ol_asm_vector(&e->code, in_double(store ? STORE : LOAD), lane_register(part), 0, place);
+}
+
 /* What stays in registers. */
+
+void ol_emit_reserve(ol_emitter *e) {
+  e->lanes = e->native->columns;
+  e->reserved = e->lanes * LANE_VECTORS;
+}
 
 void ol_emit_choose(ol_emitter *e) {
   const int left = REGISTERS - e->most, lanes = left / LANE_VECTORS;
   const ol_native *n = e->native;
-  e->lanes = lanes < n->accumulators ? lanes : n->accumulators;
+  if (!n->columns) e->lanes = lanes < n->accumulators ? lanes : n->accumulators;
   const int rest = left - e->lanes * LANE_VECTORS;
   e->kept = rest < n->constants ? rest : n->constants;
   e->reserved = e->lanes * LANE_VECTORS + e->kept;
 }
 
 static void move_lanes(ol_emitter *e, int opcode) {
-  for (int i = 0; i < e->lanes * LANE_VECTORS; i++)
+  for (int i = 0; !e->native->columns && i < e->lanes * LANE_VECTORS; i++)
     ol_asm_vector(&e->code, in_double(opcode), lane_register(i), 0,
                   ol_emit_frame(ol_native_lanes_at() + VECTOR * (size_t)i));
 }

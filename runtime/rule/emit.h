@@ -18,10 +18,12 @@ typedef struct ol_emitter {
   ol_native *native;
   bool failed;
   int vector;    /* the one at hand, of the row */
+  int line;      /* of a matrix whose columns are reduced, of those that are done at once */
+  int64_t pitch; /* elements from line to line */
   uint32_t used; /* registers, a bit each */
   int most;      /* that were used at once */
   int reserved;  /* the last registers: for what stays there throughout the loop: */
-  int lanes;     /* those of so many accumulators, */
+  int lanes;     /* those of so many accumulators (or the totals of columns), */
   int kept;      /* and so many constants */
 } ol_emitter;
 
@@ -71,12 +73,17 @@ int ol_emit_product(ol_emitter *e, ol_place factor, ol_place x);
 /* x to a power; fails for those that are no products and roots. */
 int ol_emit_power(ol_emitter *e, ol_place x, double exponent);
 
-/* The vector joins an accumulator, or OL_NATIVE_TOTALS. */
+/* The vector joins an accumulator, or the totals of its columns, which are at hand between two
+ * moves from memory and back. */
 void ol_emit_reduce(ol_emitter *e, ol_rule_op op, int x, int accumulator);
+void ol_emit_totals(ol_emitter *e, bool store);
 
 /* What stays in registers throughout the loop. */
 
-/* Chooses it, once it is known how many registers and constants the loop takes. */
+/* Leaves room for the totals of columns. */
+void ol_emit_reserve(ol_emitter *e);
+
+/* Chooses the rest, once it is known how many registers and constants the loop takes. */
 void ol_emit_choose(ol_emitter *e);
 
 /* Loads it; and stores what the loop changes of it. */

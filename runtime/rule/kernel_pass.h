@@ -175,7 +175,9 @@ TARGET static void NAME(stretches)(NAME(state) * s, int64_t begin, int64_t end) 
   for (int64_t at = begin, n; at < end; at += n) {
     n = stretch(work, at, end, &native);
     if (native)
-      ol_native_run(native_of(work), &(ol_native_call){ work, at, n, s->lanes, NULL, s->frame });
+      ol_native_run(native_of(work),
+                    &(ol_native_call){
+                        .work = work, .at = at, .count = n, .lanes = s->lanes, .frame = s->frame });
     else
       NAME(tiles)(s, at, at + n);
   }
@@ -246,8 +248,10 @@ TARGET static double NAME(chunk)(NAME(reel) * reel, ol_rule_op op, int64_t begin
   for (int k = 0; k < OL_LANES; k++) lanes[k] = ol_reduce_identity(op);
   const int64_t done = native_of(work) ? whole_rows(end - begin) : 0;
   if (done > 0)
-    ol_native_run(native_of(work),
-                  &(ol_native_call){ work, begin, done, &lanes, NULL, reel->s->frame });
+    ol_native_run(
+        native_of(work),
+        &(ol_native_call){
+            .work = work, .at = begin, .count = done, .lanes = &lanes, .frame = reel->s->frame });
   for (int64_t at = begin + done, length; at < end; at += length) {
     length = end - at;
     const T *x = NAME(look)(reel, at, &length);
@@ -291,17 +295,23 @@ TARGET static void NAME(slabs)(NAME(state) * s, ol_units units) {
   }
 }
 
-/* A row of wider columns: n elements from a position on. */
-TARGET static void NAME(columns_of_row)(NAME(state) * s, int64_t at, int64_t n) {
+/* Lines of wider columns: n elements of each, from a position on. */
+TARGET static void NAME(lines)(NAME(state) * s, int64_t at, int64_t n, int lines, int64_t pitch) {
   const ol_work *work = s->work;
   const int64_t done = native_of(work) ? whole_rows(n) : 0;
   if (done > 0)
-    ol_native_run(native_of(work), &(ol_native_call){ work, at, done, NULL, s->total, s->frame });
-  for (int64_t k = done; k < n; k += TILE) {
-    int length = n - k < TILE ? (int)(n - k) : TILE;
-    NAME(execute)(s, length, at + k);
-    NAME(join)((ol_rule_op)work->pass->op, length, NAME(result)(s), s->total + k);
-  }
+    ol_native_run(native_of(work), &(ol_native_call){ .work = work,
+                                                      .at = at,
+                                                      .count = done,
+                                                      .totals = s->total,
+                                                      .lines = lines,
+                                                      .frame = s->frame });
+  for (int line = 0; line < lines; line++)
+    for (int64_t k = done; k < n; k += TILE) {
+      int length = n - k < TILE ? (int)(n - k) : TILE;
+      NAME(execute)(s, length, at + line * pitch + k);
+      NAME(join)((ol_rule_op)work->pass->op, length, NAME(result)(s), s->total + k);
+    }
 }
 
 /* Wider columns: row by row. */
@@ -313,8 +323,11 @@ TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
     int64_t outer = unit / units.blocks, first = unit % units.blocks * units.width;
     int64_t n = units.inner - first < units.width ? units.inner - first : units.width;
     for (int64_t k = 0; k < n; k++) total[k] = ol_reduce_identity(op);
-    for (int64_t row = 0; row < units.size; row++)
-      NAME(columns_of_row)(s, (outer * units.size + row) * units.inner + first, n);
+    for (int64_t row = 0; row < units.size;) {
+      int lines = units.size - row < OL_NATIVE_LINES ? 1 : OL_NATIVE_LINES;
+      NAME(lines)(s, (outer * units.size + row) * units.inner + first, n, lines, units.inner);
+      row += lines;
+    }
     for (int64_t k = 0; k < n; k++)
       NAME(put)(work, outer * units.inner + first + k, total[k], units.size);
   }

@@ -121,6 +121,6 @@ void ol_native_run(const ol_native *n, const ol_native_call *call) {
   for (int i = 0; i < n->constants; i++)
     spread(n, pattern_of(n, call, &n->constant[i]), constants + i * (VECTOR / 8));
   if (lanes > 0) memcpy(frame + ol_native_lanes_at(), call->lanes, lanes);
-  ((void (*)(void *))n->code)(frame);
+  ((void (*)(void *))(void *)(n->code + (call->lines > 1 ? n->several : 0)))(frame);
   if (lanes > 0) memcpy(call->lanes, frame + ol_native_lanes_at(), lanes);
 }

@@ -12,7 +12,10 @@
 
 #include "rule/kernel.h"
 
-enum { OL_NATIVE_ROW = OL_NOISE_ROW }; /* elements that machine code does at once */
+enum {
+  OL_NATIVE_ROW = OL_NOISE_ROW, /* elements that machine code does at once */
+  OL_NATIVE_LINES = 4, /* and lines of a matrix, so that totals of columns move less often */
+};
 
 typedef struct ol_native ol_native;
 
@@ -40,6 +43,7 @@ typedef struct ol_native_call {
   int64_t at, count;
   double (*lanes)[OL_LANES]; /* of each accumulator, or of a row that is reduced; they go on */
   double *totals;            /* of each column that is reduced, from `at` on; they go on */
+  int lines;                 /* of the matrix whose columns these are: 1 or OL_NATIVE_LINES */
   void *frame;               /* memory for the call */
 } ol_native_call;
 

@@ -39,10 +39,11 @@ typedef struct ol_native_noise {
 } ol_native_noise;
 
 struct ol_native {
-  void *code;   /* void (*)(void *frame) */
-  size_t size;  /* of the code */
-  bool wide;    /* computes in float64 */
-  bool columns; /* reduces over a dimension that is not the last */
+  char *code;     /* void (*)(void *frame) */
+  size_t size;    /* of the code */
+  size_t several; /* where the code begins that does several lines at once */
+  bool wide;      /* computes in float64 */
+  bool columns;   /* reduces over a dimension that is not the last */
   int arrays, accesses, accumulators, constants, noises, exponents;
   ol_shape shape; /* of the pass */
   struct {

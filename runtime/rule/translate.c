@@ -13,9 +13,10 @@
 enum {
   ROW = OL_NATIVE_ROW,
   NONE = OL_NATIVE_NONE,
-  SLOTS = 256,    /* of a pass */
-  ROOM = 1 << 15, /* bytes of code */
-  GRADIENT = 1,   /* the array */
+  SLOTS = 256,     /* of a pass */
+  ROOM = 1 << 15,  /* bytes of code */
+  PITCH = 1 << 24, /* elements of the longest line whose columns are reduced */
+  GRADIENT = 1,    /* the array */
   FREE = -1,
 };
 
@@ -215,20 +216,29 @@ static void reduce_result(translator *t) {
 
 /* The loop. */
 
-static void row(translator *t) {
+/* The vector at hand, of the line at hand. */
+static void vector(translator *t) {
+  ol_emitter *e = &t->emitter;
+  memset(t->held, FREE, sizeof t->held);
+  e->used = 0;
+  for (t->at = 0; t->at < t->pass->instructions && !e->failed; t->at++) {
+    instruction(t);
+    release(t);
+  }
+  if (t->pass->dim >= 0) reduce_result(t);
+}
+
+static void row(translator *t, int lines) {
   ol_emitter *e = &t->emitter;
   for (e->vector = 0; e->vector * ol_emit_width(e) < ROW; e->vector++) {
-    memset(t->held, FREE, sizeof t->held);
-    e->used = 0;
-    for (t->at = 0; t->at < t->pass->instructions && !e->failed; t->at++) {
-      instruction(t);
-      release(t);
-    }
-    if (t->pass->dim >= 0) reduce_result(t);
+    e->line = 0;
+    if (e->native->columns) ol_emit_totals(e, false);
+    for (; e->line < lines; e->line++) vector(t);
+    if (e->native->columns) ol_emit_totals(e, true);
   }
 }
 
-static void function(translator *t) {
+static void function(translator *t, int lines) {
   ol_emitter *e = &t->emitter;
   const int arrays = e->native->arrays;
   for (int i = 0; i < arrays; i++)
@@ -240,7 +250,7 @@ static void function(translator *t) {
   ol_asm_clear(&e->code, OL_EMIT_INDEX);
   ol_emit_begin(e);
   const size_t begin = e->code.size;
-  row(t);
+  row(t, lines);
   ol_asm_add(&e->code, OL_EMIT_INDEX, ROW);
   ol_asm_loop(&e->code, OL_EMIT_INDEX, OL_EMIT_END, begin);
   ol_emit_end(e);
@@ -307,19 +317,24 @@ static bool find_way(translator *t) {
   const ol_units units = ol_kernel_units(t->shape, pass->dim, 1);
   n->columns = units.inner > 1;
   n->accumulators += !n->columns;
-  return !gathers && (n->columns ? units.inner : units.size) > OL_MACHINE_TILE;
+  t->emitter.pitch = n->columns ? units.inner : 0;
+  return !gathers && t->emitter.pitch < PITCH &&
+         (n->columns ? units.inner : units.size) > OL_MACHINE_TILE;
 }
 
 /* First to see how many registers and constants the loop takes; what is left of registers keeps
- * what stays the same. */
+ * what stays the same. Where there is a function for several lines, it comes last. */
 static bool translate(translator *t) {
   ol_emitter *e = &t->emitter;
   add_arrays(t);
   add_noises(t);
-  if (!e->failed) function(t);
+  ol_emit_reserve(e);
+  if (!e->failed) function(t, 1);
   ol_emit_choose(e);
   e->code.size = 0;
-  if (!e->failed) function(t);
+  if (!e->failed) function(t, 1);
+  e->native->several = e->code.size;
+  if (!e->failed && e->native->columns) function(t, OL_NATIVE_LINES);
   return !e->failed && e->code.size <= e->code.room;
 }
 

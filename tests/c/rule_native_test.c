@@ -157,8 +157,8 @@ int main(void) {
   every_length("float64", OL_F64, (ol_operand){ OL_F64 });
   every_length("bfloat16 to nearest", OL_F32, (ol_operand){ OL_BF16 });
   every_length("bfloat16 at random", OL_F32, (ol_operand){ OL_BF16, NULL, OL_PACK_RANDOM });
-  reductions(3, 1000, OL_F32, 6);
-  reductions(3, 1001, OL_F64, 6);
+  reductions(7, 1000, OL_F32, 6);
+  reductions(9, 1001, OL_F64, 6);
   reductions(300, 20, OL_F32, 3); /* all but what goes along the rows */
   exponents_that_change();
   left_to_kernels("functions", functions, (ol_operand){ OL_F32 });
