@@ -43,7 +43,7 @@ typedef struct ol_native_call {
   int64_t at, count;
   double (*lanes)[OL_LANES]; /* of each accumulator, or of a row that is reduced; they go on */
   double *totals;            /* of each column that is reduced, from `at` on; they go on */
-  int lines;                 /* of the matrix whose columns these are: 1 or OL_NATIVE_LINES */
+  int lines;                 /* of the matrix whose columns these are: OL_NATIVE_LINES, or one */
   void *frame;               /* memory for the call */
 } ol_native_call;
 
