@@ -275,27 +275,34 @@ int ol_emit_load_narrow(ol_emitter *e, ol_place from) {
   return shift(e, LEFT, put(e, halves_to_words, 0, from), 16);
 }
 
-/* x plus what is added to the bits below those that stay; NaN stays NaN. */
-static int rounded(ol_emitter *e, int x, int addend) {
-  const int sum = put(e, word_add, x, REG(addend));
-  const int quiet = put(e, word_or, x, bits(e, 0x400000));
-  return blend(e, REG(quiet), REG(sum), compare(e, REG(x), REG(x), UNORDERED));
+/* x plus what is added to the bits below those that stay, into the register of that; NaN stays NaN.
+ * These work in place, so that registers are left for constants. */
+static int rounded(ol_emitter *e, int x, int sum) {
+  const int mask = compare(e, REG(x), REG(x), UNORDERED), quiet = take(e);
+  ol_asm_vector(&e->code, word_add, sum, x, REG(sum));
+  ol_asm_vector(&e->code, word_or, quiet, x, bits(e, 0x400000));
+  ol_asm_vector_byte(&e->code, blend_f32, sum, sum, REG(quiet), mask << 4);
+  return sum;
 }
 
 static int to_nearest(ol_emitter *e, int x) {
-  const int odd = put(e, word_and, shift(e, RIGHT, x, 16), bits(e, 1));
-  return rounded(e, x, put(e, word_add, odd, bits(e, 0x7fff)));
+  const int odd = shift(e, RIGHT, x, 16);
+  ol_asm_vector(&e->code, word_and, odd, odd, bits(e, 1));
+  ol_asm_vector(&e->code, word_add, odd, odd, bits(e, 0x7fff));
+  return rounded(e, x, odd);
 }
 
 /* Words of noise for a row; the counters go on to the next one. */
 static void make_noise(ol_emitter *e, size_t at) {
   const uint32_t used = e->used;
-  int counter = ol_emit_load(e, ol_emit_frame(at + offsetof(ol_native_noise, counter)));
+  const int counter = ol_emit_load(e, ol_emit_frame(at + offsetof(ol_native_noise, counter)));
+  const int word = take(e);
   for (size_t i = 0; i < 2; i++) {
-    const int mixed = put(e, word_xor, shift(e, RIGHT, counter, 16), REG(counter));
-    const int word = put(e, word_mul, mixed, bits(e, OL_NOISE_FACTOR));
+    ol_asm_vector_byte(&e->code, word_shift, RIGHT, word, REG(counter), 16);
+    ol_asm_vector(&e->code, word_xor, word, word, REG(counter));
+    ol_asm_vector(&e->code, word_mul, word, word, bits(e, OL_NOISE_FACTOR));
     ol_emit_store(e, word, ol_emit_frame(at + offsetof(ol_native_noise, word) + VECTOR * i));
-    counter = put(e, word_add, counter, bits(e, (uint32_t)(VECTOR / 4 * OL_WEYL)));
+    ol_asm_vector(&e->code, word_add, counter, counter, bits(e, (uint32_t)(VECTOR / 4 * OL_WEYL)));
   }
   ol_emit_store(e, counter, ol_emit_frame(at + offsetof(ol_native_noise, counter)));
   e->used = used;
@@ -308,15 +315,19 @@ static int at_random(ol_emitter *e, int x, int noise) {
   if (e->vector == 0) make_noise(e, at);
   const size_t part = VECTOR * (size_t)(e->vector % vectors);
   const int word = ol_emit_load(e, ol_emit_frame(at + offsetof(ol_native_noise, word) + part));
-  if (e->vector < vectors) return rounded(e, x, shift(e, RIGHT, word, 16));
-  return rounded(e, x, put(e, word_and, word, bits(e, 0xffff)));
+  if (e->vector < vectors)
+    ol_asm_vector_byte(&e->code, word_shift, RIGHT, word, REG(word), 16);
+  else
+    ol_asm_vector(&e->code, word_and, word, word, bits(e, 0xffff));
+  return rounded(e, x, word);
 }
 
 void ol_emit_store_narrow(ol_emitter *e, int reg, ol_place to, int noise) {
-  const int sum = noise >= 0 ? at_random(e, reg, noise) : to_nearest(e, reg);
-  const int low = shift(e, RIGHT, sum, 16), high = take(e);
-  ol_asm_vector_byte(&e->code, upper_half, low, 0, REG(high), 1);
-  ol_asm_vector(&e->code, store_half, put(e, words_to_halves, low, REG(high)), 0, to);
+  const int sum = noise >= 0 ? at_random(e, reg, noise) : to_nearest(e, reg), upper = take(e);
+  ol_asm_vector_byte(&e->code, word_shift, RIGHT, sum, REG(sum), 16);
+  ol_asm_vector_byte(&e->code, upper_half, sum, 0, REG(upper), 1);
+  ol_asm_vector(&e->code, words_to_halves, sum, sum, REG(upper));
+  ol_asm_vector(&e->code, store_half, sum, 0, to);
 }
 
 /* Reductions. */
