@@ -23,8 +23,8 @@ void ol_set_threads(int threads) { (void)threads; }
 bool ol_in_parallel(void) { return false; }
 #endif
 
-/* Whether there is but one range to work on, or one thread: then it is done. */
-static bool is_done_alone(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
+/* Does the work if there is but one range, or one thread. */
+static bool ran_alone(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
   if (count <= 0) return true;
   if (count > grain && ol_threads() > 1 && !ol_in_parallel()) return false;
   fn(0, count, context);
@@ -36,7 +36,7 @@ static void do_range(int64_t count, int64_t begin, int64_t grain, ol_range_fn *f
 }
 
 void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
-  if (is_done_alone(count, grain, fn, context)) return;
+  if (ran_alone(count, grain, fn, context)) return;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)
 #endif
@@ -44,7 +44,7 @@ void ol_parallel_for(int64_t count, int64_t grain, ol_range_fn *fn, void *contex
 }
 
 void ol_parallel_take(int64_t count, int64_t grain, ol_range_fn *fn, void *context) {
-  if (is_done_alone(count, grain, fn, context)) return;
+  if (ran_alone(count, grain, fn, context)) return;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic)
 #endif

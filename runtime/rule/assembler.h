@@ -1,6 +1,6 @@
-/* assembler: the instructions of x86-64 that native.c is made of: vectors of 32 bytes (AVX2), and
- * what a loop needs. See the Intel 64 and IA-32 Architectures Software Developer's Manual, volume
- * 2, section 2.3 for the encoding. */
+/* assembler: the instructions of x86-64 that emit.c and translate.c write: vectors of 32 bytes
+ * (AVX2), and what a loop needs. See the Intel 64 and IA-32 Architectures Software Developer's
+ * Manual, volume 2, section 2.3 for the encoding. */
 #ifndef OL_RULE_ASSEMBLER_H
 #define OL_RULE_ASSEMBLER_H
 

@@ -2,7 +2,7 @@
  * processor.
  *
  * Values are vectors of 32 bytes in registers. Those that no slot of the pass holds are free again
- * when an instruction of the pass ends, so nothing here gives a register back. What does not work
+ * when an instruction of the pass ends, so callers give nothing back. What does not work
  * out, for want of a register say, sets `failed`; then the code is thrown away. */
 #ifndef OL_RULE_EMIT_H
 #define OL_RULE_EMIT_H

@@ -58,19 +58,19 @@ static const ol_native *native_of(const ol_work *work) {
 static int64_t whole_rows(int64_t n) { return n / OL_NATIVE_ROW * OL_NATIVE_ROW; }
 
 /* How many of the elements at … end are done in one go, natively or by the kernels. */
-static int64_t stretch(const ol_work *work, int64_t at, int64_t end, bool *native) {
+static int64_t next_stretch(const ol_work *work, int64_t at, int64_t end, bool *native) {
   if (native_of(work)) return ol_native_stretch(work, at, end, native);
   *native = false;
   return end - at;
 }
 
-/* Whether machine code does all of the work; then it is done. */
-static bool is_done(const ol_work *work) {
+/* Does the work if machine code can do all of it. */
+static bool ran_natively(const ol_work *work) {
   const int64_t count = work->end - work->begin;
   bool native;
   if (!native_of(work) || work->pass->dim >= 0 || work->pass->accumulators > 0) return false;
   if (goes_by_rows(work->code, work->pass)) return false;
-  if (stretch(work, work->begin, work->end, &native) < count || !native) return false;
+  if (next_stretch(work, work->begin, work->end, &native) < count || !native) return false;
   ol_native_run(
       native_of(work),
       &(ol_native_call){ .work = work, .at = work->begin, .count = count, .frame = work->scratch });
@@ -183,15 +183,16 @@ enum { SETS = sizeof sets / sizeof *sets };
 static const kernel_set *chosen = &sets[SETS - 1];
 static const char *names[SETS + 2];
 
-/* The best set that the processor has, or the one that OPTLUA_ISA names; where it names one that
- * is not here ("scalar"), the plainest. */
+/* The best way that there is, or the one that OPTLUA_ISA names; where it names one that is not here
+ * ("scalar"), the plainest. */
 __attribute__((constructor)) static void choose(void) {
   int count = 0;
   if (ol_native_is_supported()) names[count++] = "native";
   for (int i = 0; i < SETS; i++)
     if (is_supported(sets[i].name)) names[count++] = sets[i].name;
   const char *wanted = getenv("OPTLUA_ISA");
-  if (!ol_machine_set_isa(wanted ? wanted : names[0])) ol_machine_set_isa(names[count - 1]);
+  if (!wanted || strcmp(wanted, "native") == 0) wanted = names[0];
+  if (!ol_machine_set_isa(wanted)) ol_machine_set_isa(names[count - 1]);
 }
 
 const char *ol_machine_isa(void) { return goes_native ? "native" : chosen->name; }
@@ -199,14 +200,18 @@ const char *ol_machine_isa(void) { return goes_native ? "native" : chosen->name;
 const char *const *ol_machine_isas(void) { return names; }
 
 bool ol_machine_set_isa(const char *name) {
-  goes_native = strcmp(name, "native") == 0 && ol_native_is_supported();
+  const bool native = strcmp(name, "native") == 0;
+  if (native && !ol_native_is_supported()) return false;
   for (int i = 0; i < SETS; i++) {
-    if (!(goes_native || strcmp(sets[i].name, name) == 0) || !is_supported(sets[i].name)) continue;
+    if (!(native || strcmp(sets[i].name, name) == 0) || !is_supported(sets[i].name)) continue;
+    goes_native = native;
     chosen = &sets[i];
     return true;
   }
   return false;
 }
+
+bool ol_kernel_goes_native(void) { return goes_native; }
 
 void ol_kernel_run(ol_dtype dtype, const ol_work *work) { chosen->run[dtype == OL_F64](work); }
 

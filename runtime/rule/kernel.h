@@ -70,6 +70,9 @@ static inline int64_t ol_kernel_place(const ol_access *access, const ol_shape *s
   return place;
 }
 
+/* Whether machine code is used where there is some. */
+bool ol_kernel_goes_native(void);
+
 /* Does the work with the instruction set in use. dtype: of the arithmetic. */
 void ol_kernel_run(ol_dtype dtype, const ol_work *work);
 

@@ -173,7 +173,7 @@ TARGET static void NAME(stretches)(NAME(state) * s, int64_t begin, int64_t end) 
   const ol_work *work = s->work;
   bool native;
   for (int64_t at = begin, n; at < end; at += n) {
-    n = stretch(work, at, end, &native);
+    n = next_stretch(work, at, end, &native);
     if (native)
       ol_native_run(native_of(work),
                     &(ol_native_call){
@@ -270,6 +270,7 @@ TARGET static void NAME(rows)(NAME(state) * s, ol_units units) {
     int64_t first = row * units.size, last = first + units.size;
     for (int64_t at = first, end; at < last; at = end) {
       end = at + OL_MACHINE_CHUNK < last ? at + OL_MACHINE_CHUNK : last;
+      if (native_of(work)) reel.last = end; /* machine code does what is behind it */
       total = ol_reduce_join(op, total, NAME(chunk)(&reel, op, at, end));
     }
     NAME(put)(work, row, total, units.size);
@@ -335,7 +336,7 @@ TARGET static void NAME(columns)(NAME(state) * s, ol_units units) {
 
 TARGET static void NAME(run)(const ol_work *work) {
   NAME(state) s;
-  if (is_done(work)) return;
+  if (ran_natively(work)) return;
   NAME(begin)(&s, work);
   if (work->pass->dim < 0) {
     NAME(elements)(&s);

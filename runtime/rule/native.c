@@ -7,16 +7,32 @@
 #include "base/memory.h"
 #include "rule/native_code.h"
 
-enum { ROW = OL_NATIVE_ROW, VECTOR = OL_NATIVE_VECTOR };
+enum {
+  ROW = OL_NATIVE_ROW,
+  VECTOR = OL_NATIVE_VECTOR,
+  LONG = 2048, /* elements of a tensor that is worth to be cut into rows */
+};
+
+#if defined(__x86_64__)
+/* Whether the system executes what was written; asked once. */
+static bool may_execute(void) {
+  static int known; /* 1: yes, -1: no */
+  if (known == 0) {
+    const uint8_t ret = 0xc3;
+    void *code = ol_executable_new(&ret, sizeof ret);
+    known = code ? 1 : -1;
+    ol_executable_free(code, sizeof ret);
+  }
+  return known > 0;
+}
 
 bool ol_native_is_supported(void) {
-#if defined(__x86_64__)
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2");
-#else
-  return false;
-#endif
+  return __builtin_cpu_supports("avx2") && may_execute();
 }
+#else
+bool ol_native_is_supported(void) { return false; }
+#endif
 
 void ol_native_free(ol_native *n) {
   if (!n) return;
@@ -37,21 +53,36 @@ bool ol_native_fits(const ol_native *n, const double *numbers) {
 /* Elements from `at` on to where a multiple of n begins. */
 static int64_t to_multiple(int64_t at, int64_t n) { return (n - at % n) % n; }
 
-/* Rows of noise begin with each tensor, those of lanes with the run. */
+/* Where a tensor of a run ends. */
+static int64_t end_of(const ol_work *work, const ol_noise_part *part, int64_t end) {
+  const bool last = part + 1 == work->noise + work->noise_parts;
+  return last || part[1].begin > end ? end : part[1].begin;
+}
+
+/* Rows of noise begin with each tensor: they are worth to be looked for in long ones. */
+static int64_t stretch_of_tensors(const ol_work *work, int64_t at, int64_t end, bool *native) {
+  const ol_noise_part *part = ol_noise_at(work->noise, work->noise_parts, at);
+  int64_t last = end_of(work, part, end);
+  if (last - at >= LONG) {
+    const int64_t odd = to_multiple(at - part->begin, ROW);
+    *native = odd == 0;
+    return odd > 0 ? odd : (last - at) / ROW * ROW;
+  }
+  while (last < end && end_of(work, ++part, end) - last < LONG) last = end_of(work, part, end);
+  return last - at;
+}
+
 int64_t ol_native_stretch(const ol_work *work, int64_t at, int64_t end, bool *native) {
   const ol_native *n = work->pass->native;
-  int64_t odd = n->accumulators > 0 ? to_multiple(at, OL_LANES) : 0;
-  if (n->noises > 0) {
-    const ol_noise_part *part = ol_noise_at(work->noise, work->noise_parts, at);
-    const bool last = part + 1 == work->noise + work->noise_parts;
-    const int64_t shaken = to_multiple(at - part->begin, ROW);
-    if (!last && part[1].begin < end) end = part[1].begin;
-    if (shaken > odd) odd = shaken;
+  const int64_t left = end - at, odd = n->accumulators > 0 ? to_multiple(at, OL_LANES) : 0;
+  *native = false;
+  if (n->noises > 0 && work->noise_parts > 1) {
+    if (n->accumulators > 0) return left; /* rows of noise and of lanes may never meet */
+    return stretch_of_tensors(work, at, end, native);
   }
-  const int64_t left = end - at;
-  *native = odd == 0 && left >= ROW;
-  if (*native) return left / ROW * ROW;
-  return odd > 0 && odd < left ? odd : left;
+  if (odd > 0) return odd < left ? odd : left;
+  *native = left >= ROW;
+  return *native ? left / ROW * ROW : left;
 }
 
 /* The frame. */

@@ -3,10 +3,11 @@
  * operation, so the bits are the same; where it can go, it is faster, because a tile need not be
  * read and written for each instruction, and because slow operations overlap with others.
  *
- * It goes over whole rows of elements of elementwise passes, with reductions over the whole tensor
- * and arrays of bfloat16. The kernels do the rest: what is left of a row, other passes, other
- * processors than x86-64 with AVX2, and systems that refuse to execute what a program has written.
- */
+ * It goes over whole rows of elements: of elementwise passes, with reductions over the whole
+ * tensor, arrays of bfloat16 and arrays that are spread over long rows; and of long rows and wide
+ * columns that are reduced. The kernels do the rest: what is left of a row, functions, codes,
+ * matrices that are turned, other processors than x86-64 with AVX2, and systems that refuse to
+ * execute what a program has written. */
 #ifndef OL_RULE_NATIVE_H
 #define OL_RULE_NATIVE_H
 
@@ -19,7 +20,7 @@ enum {
 
 typedef struct ol_native ol_native;
 
-/* Whether passes can be compiled here. */
+/* Whether passes can be compiled, and the code executed, here. */
 bool ol_native_is_supported(void);
 
 /* Compiles a pass that consists of plain instructions. NULL where that is not possible. */

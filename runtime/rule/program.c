@@ -52,7 +52,7 @@ static int pass_keys(const ol_plan *plan, ol_pass_key *keys) {
 static ol_status make_native(ol_error *error, const ol_plan *plan, ol_pass_key key,
                              const ol_root *roots, int count, ol_pass *pass) {
   ol_pass plain;
-  if (!ol_native_is_supported()) return OL_OK;
+  if (!ol_kernel_goes_native()) return OL_OK;
   OL_TRY(ol_schedule(error, plan, key, roots, count, false, &plain));
   pass->native = ol_native_compile(plan->graph, &plain);
   ol_pass_clear(&plain);

@@ -109,17 +109,83 @@ static void reductions(int64_t rows, int64_t columns, ol_dtype dtype, int passes
   }
 }
 
+/* Sums whose order shows: float32 values of all sizes. */
+static void order_of_sums(void) {
+  for (int i = 0; i < COUNTS; i++) {
+    begin((ol_shape){ 1, { counts[i] } }, OL_F32, (ol_operand){ OL_BF16, NULL, OL_PACK_RANDOM });
+    adam();
+    ok(ol_graph_add_total(&error, graph, 0, read_operand(1)));
+    ol_program *program = compile("a sum", 1);
+    arrays a = equal_arrays(counts[i]);
+    for (int64_t k = 0; k < counts[i]; k++) set(&a, 1, k, ldexp(uniform(-2, 2), pick(60) - 30));
+    for (int64_t second = 0; second < 40; second += 13) {
+      noise[1].begin = second < counts[i] ? second : 0;
+      agrees("a sum", program, &a, counts[i]);
+    }
+    noise[1].begin = 0;
+    free_arrays(&a);
+    ol_release(program);
+  }
+}
+
+/* As many arrays as there are registers for them; their values are kept until the end. */
+static void many_arrays(int count, int passes) {
+  ol_operand operand[MOST];
+  const ol_shape shape = { 1, { 1000 } };
+  for (int i = 0; i < count; i++) operand[i] = (ol_operand){ OL_F32 };
+  ok(ol_graph_begin(&error, graph, &shape, operand, count));
+  ol_symbol sum = read_operand(1);
+  for (int i = 2; i < count; i++) sum = add(sum, mul(read_operand(i), read_operand(i)));
+  store(0, sum);
+  ol_program *program = compile("many arrays", passes);
+  arrays a = equal_arrays(1000);
+  agrees("many arrays", program, &a, 1000);
+  free_arrays(&a);
+  ol_release(program);
+}
+
+/* Arrays that go on in other ways than rows do. */
+static void spread_arrays(void) {
+  const ol_shape own = { 2, { 300, 300 } }, row = { 2, { 300, 1 } };
+  for (int i = 0; i < 3; i++) {
+    const ol_operand operand[] = { { OL_F32 }, { OL_F32 }, { OL_F32, i == 0 ? &own : &row, 0 } };
+    ok(ol_graph_begin(&error, graph, &own, operand, 3));
+    ol_symbol p = read_operand(0), g = read_operand(1), s = read_operand(2);
+    ol_symbol turned = apply(OL_RULE_T, i == 2 ? g : s, -1, -1);
+    store(0, i == 1 ? mul(p, mul(s, turned)) : sub(p, mul(s, turned)));
+    ol_program *program = compile("spread arrays", i == 1);
+    arrays a = random_arrays((int64_t[]){ 90000, 90000, i == 0 ? 90000 : 300 });
+    agrees("spread arrays", program, &a, 90000);
+    free_arrays(&a);
+    ol_release(program);
+  }
+}
+
+/* NaN stays NaN in bfloat16, wherever its bits are. */
+static void every_nan(ol_operand state) {
+  begin((ol_shape){ 1, { 64 } }, OL_F32, state);
+  store(2, read_operand(0));
+  ol_program *program = compile("NaN", 1);
+  arrays a = equal_arrays(64);
+  for (uint32_t k = 0; k < 64; k++)
+    ((uint32_t *)a.data[0])[k] = (k % 2 ? 0x80000000 : 0) | (k < 32 ? 0x7f800001 : 0x7fffffff);
+  run_machine(program, &a, 64, NULL, NULL);
+  for (int k = 0; k < 64; k++) CHECK(isnan(get(&a, 2, k)));
+  free_arrays(&a);
+  ol_release(program);
+}
+
 /* A power is compiled for its exponent, and its code not taken for another one. */
-static void exponents_that_change(void) {
+static void exponents_that_change(double compiled) {
   static const double exponents[] = { 2, 3, 0.5, -0.5, -1, 1.5 };
   begin((ol_shape){ 1, { 100 } }, OL_F32, (ol_operand){ OL_F32 });
-  store(0, apply(OL_RULE_POW, read_operand(3), number(2), -1));
-  ol_program *program = compile("a square", 1);
+  store(0, apply(OL_RULE_POW, read_operand(3), number(compiled), -1));
+  ol_program *program = compile("a power", compiled != 1.5);
   arrays a = equal_arrays(100);
   for (size_t i = 0; i < sizeof exponents / sizeof *exponents; i++) {
     const ol_native *native = program->code->pass[0].native;
     graph->number[0] = exponents[i];
-    CHECK(!native || ol_native_fits(native, graph->number) == (i == 0));
+    CHECK(!native || ol_native_fits(native, graph->number) == (exponents[i] == compiled));
     agrees("a power", program, &a, 100);
   }
   free_arrays(&a);
@@ -131,6 +197,27 @@ static void exponents_that_change(void) {
 static void functions(void) { store(0, apply(OL_RULE_EXP, read_operand(1), -1, -1)); }
 
 static void codes(void) { store(2, add(read_operand(2), read_operand(1))); }
+
+/* More numbers than there is room for, though they are used one after the other. */
+static void many_numbers(void) {
+  ol_symbol x = read_operand(0);
+  for (int i = 0; i < 80; i++) x = add(x, number(1 + i / 128.0));
+  store(0, x);
+}
+
+static void many_exponents(void) {
+  ol_symbol x = read_operand(3), sum = x;
+  const double exponents[] = { 2, 3, 0.5, -0.5, -1 };
+  for (int i = 0; i < 5; i++) sum = add(sum, apply(OL_RULE_POW, x, number(exponents[i]), -1));
+  store(0, sum);
+}
+
+/* Code of more bytes than there is room for. */
+static void much_code(void) {
+  ol_symbol x = read_operand(0), g = read_operand(1);
+  for (int i = 0; i < 110; i++) x = apply(OL_RULE_LERP, x, g, apply(OL_RULE_SIGN, x, -1, -1));
+  store(0, x);
+}
 
 /* More values at once than there are registers. */
 static void many_values(void) {
@@ -160,9 +247,18 @@ int main(void) {
   reductions(7, 1000, OL_F32, 6);
   reductions(9, 1001, OL_F64, 6);
   reductions(300, 20, OL_F32, 3); /* all but what goes along the rows */
-  exponents_that_change();
+  order_of_sums();
+  many_arrays(12, 1);
+  many_arrays(13, 0);
+  spread_arrays();
+  every_nan((ol_operand){ OL_BF16 });
+  every_nan((ol_operand){ OL_BF16, NULL, OL_PACK_RANDOM });
+  for (int i = 0; i < 6; i++) exponents_that_change((double[]){ 2, 3, 0.5, -0.5, -1, 1.5 }[i]);
   left_to_kernels("functions", functions, (ol_operand){ OL_F32 });
   left_to_kernels("codes", codes, (ol_operand){ OL_U8, NULL, OL_PACK_CODES });
+  left_to_kernels("many numbers", many_numbers, (ol_operand){ OL_F32 });
+  left_to_kernels("many exponents", many_exponents, (ol_operand){ OL_F32 });
+  left_to_kernels("much code", much_code, (ol_operand){ OL_F32 });
   left_to_kernels("many values", many_values, (ol_operand){ OL_F32 });
   ol_graph_free(graph);
   return check_summary();
