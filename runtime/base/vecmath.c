@@ -89,7 +89,7 @@ static const vecmath_table *chosen = &table_scalar;
  * speaks of update rules only: see rule/machine.h). */
 __attribute__((constructor)) static void choose(void) {
   const char *wanted = getenv("OPTLUA_ISA");
-  if (wanted && strcmp(wanted, "native") == 0) wanted = NULL;
+  if (wanted && (!*wanted || strcmp(wanted, "native") == 0)) wanted = NULL;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
     if (!supported(tables[i]) || (wanted && strcmp(wanted, tables[i]->isa) != 0)) continue;
     chosen = tables[i];

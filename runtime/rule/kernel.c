@@ -191,7 +191,7 @@ __attribute__((constructor)) static void choose(void) {
   for (int i = 0; i < SETS; i++)
     if (is_supported(sets[i].name)) names[count++] = sets[i].name;
   const char *wanted = getenv("OPTLUA_ISA");
-  if (!wanted || strcmp(wanted, "native") == 0) wanted = names[0];
+  if (!wanted || !*wanted || strcmp(wanted, "native") == 0) wanted = names[0];
   if (!ol_machine_set_isa(wanted)) ol_machine_set_isa(names[count - 1]);
 }
 

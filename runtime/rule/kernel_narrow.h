@@ -148,6 +148,7 @@ TARGET static void NAME(store_codes)(int n, void *to, const T *x, int packing, c
   float block[TILE];
   EACH(n, block[k] = (float)x[k]);
   *scale = ol_code_scale(NAME(peak)(n, block));
+  if (*scale != *scale) memset(block, 0, sizeof block); /* NaN as a whole, whatever its codes */
   NAME(encode)(n, codes + place, block, ol_code_factor(*scale, packing & OL_PACK_POSITIVE), packing,
                counter);
 }

@@ -23,7 +23,9 @@ void ol_codes_store(const float *x, int n, void *to, int64_t count, int64_t plac
   float *scale = (float *)(codes + ol_codes_scales(count)) + place / OL_CODES_BLOCK;
   *scale = ol_code_scale(largest_of(x, n));
   float factor = ol_code_factor(*scale, packing & OL_PACK_POSITIVE);
-  for (int k = 0; k < n; k++) codes[place + k] = code_of(x[k], factor, packing, key, place + k);
+  const bool nan = *scale != *scale; /* as a whole, whatever its codes */
+  for (int k = 0; k < n; k++)
+    codes[place + k] = code_of(nan ? 0 : x[k], factor, packing, key, place + k);
 }
 
 float ol_codes_load(const void *from, int64_t count, int packing, int64_t place) {

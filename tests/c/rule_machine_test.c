@@ -110,6 +110,31 @@ static void powers(void) {
   ol_machine_set_isa(best);
 }
 
+/* A block of codes with a NaN has the same codes whatever the signs of NaN are, on every
+ * instruction set. */
+static void nan_has_one_code(void) {
+  enum { COUNT = 259 };
+  const ol_shape shape = { 1, { COUNT } };
+  const ol_operand operand[] = { { OL_F32 }, { OL_F32 }, { OL_U8, NULL, OL_PACK_CODES } };
+  const char *best = ol_machine_isa();
+  ok(ol_graph_begin(&error, graph, &shape, operand, 3));
+  store(2, sub(read_operand(0), read_operand(1)));
+  ol_program *program = compile();
+  for (const char *const *isa = ol_machine_isas(); *isa; isa++) {
+    arrays a = { 0 };
+    make_array(&a, OL_F32, COUNT), make_array(&a, OL_F32, COUNT);
+    make_packed(&a, OL_U8, OL_PACK_CODES, COUNT);
+    for (int k = 0; k < COUNT; k++)
+      set(&a, 0, k, k % 3 ? -1 : -NAN), set(&a, 1, k, k % 2 ? NAN : 1);
+    ol_machine_set_isa(*isa);
+    run_machine(program, &a, COUNT, NULL, NULL);
+    for (int k = 0; k < COUNT; k++) CHECK(((uint8_t *)a.data[2])[k] == 0 && isnan(get(&a, 2, k)));
+    free_arrays(&a);
+  }
+  ol_machine_set_isa(best);
+  ol_release(program);
+}
+
 /* lerp is exact at both ends, as PyTorch's. */
 static void lerp_is_exact_at_its_ends(void) {
   begin(OL_F32, 3);
@@ -328,6 +353,7 @@ int main(void) {
   if (!ok(ol_graph_new(&error, &graph))) return check_summary();
   special_values();
   powers();
+  nan_has_one_code();
   lerp_is_exact_at_its_ends();
   many_runs_at_once();
   neighbours_coalesce();

@@ -144,21 +144,29 @@ static void many_arrays(int count, int passes) {
   ol_release(program);
 }
 
-/* Arrays that go on in other ways than rows do. */
-static void spread_arrays(void) {
-  const ol_shape own = { 2, { 300, 300 } }, row = { 2, { 300, 1 } };
-  for (int i = 0; i < 3; i++) {
-    const ol_operand operand[] = { { OL_F32 }, { OL_F32 }, { OL_F32, i == 0 ? &own : &row, 0 } };
-    ok(ol_graph_begin(&error, graph, &own, operand, 3));
-    ol_symbol p = read_operand(0), g = read_operand(1), s = read_operand(2);
-    ol_symbol turned = apply(OL_RULE_T, i == 2 ? g : s, -1, -1);
-    store(0, i == 1 ? mul(p, mul(s, turned)) : sub(p, mul(s, turned)));
-    ol_program *program = compile("spread arrays", i == 1);
-    arrays a = random_arrays((int64_t[]){ 90000, 90000, i == 0 ? 90000 : 300 });
-    agrees("spread arrays", program, &a, 90000);
-    free_arrays(&a);
-    ol_release(program);
+/* Arrays that go on in other ways than rows do; the last is p times s in rows that begin anywhere,
+ * of which the order of the sum shows. */
+static void spread_arrays(int what, ol_shape own, ol_shape other, int passes) {
+  const ol_operand operand[] = { { OL_F32 }, { OL_F32 }, { OL_F32, &other, 0 } };
+  const int64_t count = ol_shape_numel(&own);
+  ok(ol_graph_begin(&error, graph, &own, operand, 3));
+  ol_symbol p = read_operand(0), g = read_operand(1), s = read_operand(2);
+  switch (what) {
+  case 0: store(0, sub(p, apply(OL_RULE_T, s, -1, -1))); break;
+  case 1: store(0, mul(p, mul(s, apply(OL_RULE_T, s, -1, -1)))); break;
+  case 2: {
+    ol_symbol turned = mul(apply(OL_RULE_T, p, -1, -1), apply(OL_RULE_T, g, -1, -1));
+    ok(ol_graph_add_total(&error, graph, 1, mul(g, turned)));
+    break;
   }
+  default: ok(ol_graph_add_total(&error, graph, 1, mul(p, s)));
+  }
+  ol_program *program = compile("spread arrays", passes);
+  arrays a = random_arrays((int64_t[]){ count, count, ol_shape_numel(&other) });
+  for (int64_t k = 0; k < count; k++) set(&a, 0, k, ldexp(uniform(-2, 2), pick(80) - 40));
+  agrees("spread arrays", program, &a, count);
+  free_arrays(&a);
+  ol_release(program);
 }
 
 /* NaN stays NaN in bfloat16, wherever its bits are. */
@@ -250,7 +258,10 @@ int main(void) {
   order_of_sums();
   many_arrays(12, 1);
   many_arrays(13, 0);
-  spread_arrays();
+  spread_arrays(0, (ol_shape){ 3, { 3, 300, 300 } }, (ol_shape){ 2, { 300, 300 } }, 0);
+  spread_arrays(1, (ol_shape){ 2, { 300, 300 } }, (ol_shape){ 2, { 300, 1 } }, 1);
+  spread_arrays(2, (ol_shape){ 2, { 1, 300 } }, (ol_shape){ 2, { 1, 300 } }, 0);
+  spread_arrays(3, (ol_shape){ 2, { 30, 301 } }, (ol_shape){ 2, { 30, 1 } }, 1);
   every_nan((ol_operand){ OL_BF16 });
   every_nan((ol_operand){ OL_BF16, NULL, OL_PACK_RANDOM });
   for (int i = 0; i < 6; i++) exponents_that_change((double[]){ 2, 3, 0.5, -0.5, -1, 1.5 }[i]);
