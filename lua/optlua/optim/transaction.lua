@@ -44,7 +44,7 @@ end
 -- Raises, or with `skip` returns nothing, when a gradient is not finite.
 local function prepare(self)
   local clip = self._clip
-  if not (clip.measure or clip.max_norm) then return prepare_step(clip.grad_scale) end
+  if not (clip.measure or clip.max_norm) then return prepare_step(clip.grad_scale) end -- schedules have set theirs
   return prepare_step(clip.grad_scale, clip.max_norm or math.huge, clip.infinity, clip.skip)
 end
 
