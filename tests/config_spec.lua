@@ -163,6 +163,18 @@ describe("odd values", function()
       fails("a config has words for keys", Config.new, { net = { width = 1, [key] = 1 } })
     end
     fails("a config has words for keys.*not 1", Config.new, { 5 })
+    local list = "a name, or a table { class = …, arguments by name }, expected, got a list"
+    for key, section in pairs { optimizer = { "AdamW", lr = 3e-3 }, lr_scheduler = { "cosine", warmup_steps = 20 }, model = { 1 } } do
+      fails("config_spec.lua:%d+: a config: " .. key .. ": " .. list .. "$", function() Config.new { [key] = section } end)
+    end
+    fails("a config: optimizers.a: " .. list, Config.new, { optimizers = { a = { "SGD" } } })
+    local rate = 1e-3
+    fails("a config: optimizer: " .. list .. "; an argument is given with =, not with ==$", Config.new,
+      { optimizer = { class = "SGD", rate == 3e-3 } })
+    local spec = optlua.spec { name = "x", config = { optimizer = { class = "SGD", lr = 0.1 } } }
+    fails("config_spec.lua:%d+: a config: optimizer: " .. list, function()
+      spec:extend { config = { optimizer = { "AdamW", lr = 3e-3 } } }
+    end)
     fails('the key "config" of the script\'s config is a switch', read, {}, { config = 1 })
     fails('the key "help" of the script\'s config is a switch', read, { "--epochs=1" }, { help = "me", epochs = 2 })
     fails("a config is a table", Config.new, 5)

@@ -199,7 +199,10 @@ function choice.normalise(value)
   if type(value) ~= "table" or getmetatable(value) then return { class = value } end
   local section = {}
   for key, item in pairs(value) do
-    if type(key) ~= "string" then return nil, "a name, or a table { class = …, arguments by name }, expected, got a list" end
+    if type(key) ~= "string" then
+      local slip = type(item) == "boolean" and "; an argument is given with =, not with ==" or ""
+      return nil, "a name, or a table { class = …, arguments by name }, expected, got a list" .. slip
+    end
     if key ~= "class_path" and key ~= "init_args" then section[key] = item end
   end
   if value.class_path == nil and value.init_args == nil then return section end

@@ -58,8 +58,10 @@ local function defaults(self, schema, path)
         :format(type(key) == "string" and ("%q"):format(name_of(own)) or tostring(key)))
     end
     if choice.kind(own) and value ~= false then
-      values[key] = choice.normalise(default_of(value))
-      for name in pairs(values[key]) do self.origin[name_of(append(own, name))] = "script" end
+      local section, problem = choice.normalise(default_of(value))
+      if not section then blame(("a config: %s: %s"):format(name_of(own), problem)) end
+      values[key] = section
+      for name in pairs(section) do self.origin[name_of(append(own, name))] = "script" end
     elseif is_section(value) then
       values[key] = defaults(self, value, own)
     else
