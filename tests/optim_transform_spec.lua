@@ -321,7 +321,7 @@ describe("a transform of a script's own", function()
     fails("SAM is already a registered transform", optim.register, "SAM", halved)
     fails("Adam is already a registered optimizer", optim.register, "Adam", halved)
     fails("a class expected.*or a transform", optim.register, "Other", 5)
-    fails('HalvedSpec stands around a class: "HalvedSpec%(AdamW%)"', optim.resolve, "HalvedSpec")
+    fails('HalvedSpec is a transform, which stands around a class: write "HalvedSpec%(AdamW%)"', optim.resolve, "HalvedSpec")
     fails('unknown transform "HalvedSpce" %(did you mean "HalvedSpec"%?%); legal: Centralize, HalvedSpec, ', optim.resolve, "HalvedSpce(SGD)")
     fails("SAM comes with the library", optim.unregister, "SAM")
     optim.unregister "HalvedSpec"

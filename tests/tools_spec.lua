@@ -240,6 +240,25 @@ print "trained"
     end)
   end)
 
+  it("says that a transform is tested around a class", function()
+    local made = "function(inner) return optim.transform(inner, { name = 'Clipit', update = function(p, g, _, _, inner_update) "
+      .. "return inner_update(p, optim.clamp(g, -1, 1)) end }) end"
+    local begin = "local optim = require('optlua').optim "
+    with_files({ ["clipit.lua"] = begin .. "return " .. made, ["named.lua"] = begin .. "return optim.register('clipper', " .. made .. ")",
+      ["use.lua"] = begin .. "print(select(2, pcall(optim.check, 'clipit'))) print(optim.check('clipit(SGD)').ok)" },
+      "optlua check clipit.lua; optlua check named.lua; optlua use.lua", function(result)
+      assert.equal("", result.err)
+      assert.equal(([[
+clipit.lua: a transform, which is tested around a class: optim.check "clipit(SGD)"; nothing was tested
+no traps found
+named.lua: a transform, which is tested around a class: optim.check "clipper(SGD)"; nothing was tested
+no traps found
+use.lua:1: optim.check: class: clipit is a transform, which stands around a class: write "clipit(AdamW)"
+true
+]]), result.out)
+    end)
+  end)
+
   it("says what it cannot test", function()
     with_files({ ["odd.lua"] = good:gsub("hyper =", "accepts = { ndim = 9 }, hyper =") .. "return make('Odd', 1)" },
       "optlua check odd.lua; echo $?", function(result)

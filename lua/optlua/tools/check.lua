@@ -6,6 +6,7 @@ local Optimizer = require "optlua.optim.optimizer"
 local options = require "optlua.options"
 local test = require "optlua.optim.check"
 local testing = require "optlua.testing"
+local transforms = require "optlua.optim.transforms"
 local traps = require "optlua.tools.traps"
 
 local check = {}
@@ -63,9 +64,18 @@ local function registered()
   return list
 end
 
--- The classes that a script returns or registers; nil and a message where it fails.
+-- The name of a transform that a script registers, or else returns, which makes the script a module.
+local function transform_of(path, result, before)
+  for _, name in ipairs(transforms.added()) do
+    if not before[name] then return name end
+  end
+  return type(result) == "function" and path:gsub("^%./", ""):gsub("%.lua$", ""):gsub("/", ".") or nil
+end
+
+-- The classes that a script returns or registers; nil and a message where it fails. And where it is about a transform, its name.
 local function classes_of(path)
-  local before = registered()
+  local before, transforms_before = registered(), {}
+  for _, name in ipairs(transforms.added()) do transforms_before[name] = true end
   local ok, result = load_script(path)
   if not ok then return nil, tostring(result) end
   local found, after = {}, registered()
@@ -73,7 +83,7 @@ local function classes_of(path)
   for _, name in ipairs(options.names(after)) do
     if after[name] ~= before[name] then add(found, after[name]) end
   end
-  return found
+  return found, transform_of(path, result, transforms_before)
 end
 
 -- The command ----------------------------------------------------------------------------------------------------
@@ -85,16 +95,19 @@ local function check_source(path, source)
   return #found == 0
 end
 
-local function say_none(path) print(path .. ": no optimizer is returned or registered; none was tested") end
+local function say_none(path, transform)
+  print(path .. (transform and (": a transform, which is tested around a class: optim.check \"%s(SGD)\"; nothing was tested"):format(transform)
+    or ": no optimizer is returned or registered; none was tested"))
+end
 
 -- Prints how the classes of a script do; whether nothing fails.
 local function check_classes(path)
-  local found, problem = classes_of(path)
+  local found, name = classes_of(path)
   if not found then
-    print(problem)
+    print(name)
     return false
   end
-  if #found == 0 then say_none(path) end
+  if #found == 0 then say_none(path, name) end
   local good = true
   for _, class in ipairs(found) do
     local tested, report = pcall(test, class)

@@ -90,6 +90,7 @@ local function from_module(name)
   local loaded, result = pcall(require, name)
   if not loaded then return nil, ("class: the module %s cannot be loaded: %s"):format(name, tostring(result)) end
   if classes.is_class(result) then return result end
+  if type(result) == "function" then return nil, transforms.alone(name) end
   return nil, ("class: the module %s returns no class and no wrapper"):format(name)
 end
 

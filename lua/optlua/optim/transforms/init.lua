@@ -56,6 +56,23 @@ function transforms.add(name, fn) return known:add(name, fn) end
 ---@return string? problem
 function transforms.remove(name) return functions[name] and name .. " comes with the library" or known:remove(name) end
 
+--- The names that were added, sorted.
+---@return string[]
+function transforms.added()
+  local names = {}
+  for _, name in ipairs(known:names()) do
+    if not functions[name] then names[#names + 1] = name end
+  end
+  return names
+end
+
+--- Says that a name is that of a transform where a class is expected.
+---@param name string
+---@return string
+function transforms.alone(name)
+  return ("class: %s is a transform, which stands around a class: write \"%s(AdamW)\""):format(name, name)
+end
+
 --- Whether a name is that of a transform.
 ---@param name any
 ---@return boolean
@@ -87,7 +104,7 @@ end
 ---@return optlua.optim.Class?
 ---@return string? problem
 function transforms.resolve(word, resolve)
-  if known:lookup(word) then return nil, ("%s stands around a class: \"%s(AdamW)\""):format(word, word) end
+  if known:lookup(word) then return nil, transforms.alone(word) end
   local name, inner = word:match "^%s*([%a_][%w_.]*)%s*(%b())%s*$"
   if not name then return nil end
   local fn, problem = find(name)
