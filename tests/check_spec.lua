@@ -303,6 +303,19 @@ describe("optim.check", function()
     assert.same({ "holds", "it is no update rule" }, { report.resumed.result, report.source.detail })
   end)
 
+  it("says once, at the script's line, that a rule returns nothing", function()
+    local function forgets(p, g, s, h) s.m = p - h.lr * g end
+    local line = debug.getinfo(forgets, "S").linedefined
+    local class = define(forgets, { state = { m = 0 } })
+    local outer = optim.transform(define(good), { name = "Y", state = { m = 0 }, update = forgets })
+    for _, one in ipairs { class, outer } do
+      local said = tostring(optim.check(one))
+      assert.matches(("\n[^\n]*check_spec.lua:%d: a rule returns the new p, a symbol; got nil\n    stops 13 checks"):format(line), said)
+      assert.is_nil(said:find("got nil.*got nil"))
+      assert.is_nil(said:find("lua/optlua/", 1, true))
+    end
+  end)
+
   describe("of the source of rules", function()
     local function line(class) return optim.check(class, { shapes = { { 4 } } }).source end
 

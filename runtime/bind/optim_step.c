@@ -5,6 +5,8 @@
  *   trace(group, rule, …)      … runs the rule on symbols
  *   prepare(…), commit()
  *
+ * `written` is a table: of a rule that the library made around a script's, that one, for messages.
+ *
  * The functions of the script cannot yield out of it. */
 #include <lauxlib.h>
 #include <math.h>
@@ -15,7 +17,8 @@
 #include "bind/symbol.h"
 #include "optim/step.h"
 
-static const char engine_key = 'e'; /* its address is a key of the registry */
+/* Their addresses are keys of the registry. */
+static const char engine_key = 'e', written_key = 'w';
 
 typedef struct engine {
   const char *mark; /* &engine_key: scripts can call what they find with anything */
@@ -158,11 +161,24 @@ static _Noreturn void raise_in(lua_State *L, const engine *e, const ol_member *m
   __builtin_unreachable();
 }
 
+/* Pushes the rule as the script wrote it. */
+static void push_written(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &written_key);
+  lua_pushvalue(L, UPDATE);
+  for (;;) {
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) == LUA_TNIL) break;
+    lua_replace(L, -2);
+  }
+  lua_pop(L, 1);
+  lua_replace(L, -2);
+}
+
 /* The same for a result of the rule that is wrong: at the line where the rule begins. */
 static _Noreturn void raise_result(lua_State *L, const engine *e, const ol_member *member,
                                    const char *message) {
   lua_Debug where;
-  lua_pushvalue(L, UPDATE);
+  push_written(L);
   lua_getinfo(L, ">S", &where);
   lua_pushfstring(L, "%s:%d: %s", where.short_src, where.linedefined, message);
   raise_in(L, e, member);
@@ -316,6 +332,18 @@ static engine *make_engine(lua_State *L) {
   return e;
 }
 
+/* Makes `written`, whose keys are weak. */
+static void add_written(lua_State *L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &written_key);
+  lua_setfield(L, -2, "written");
+}
+
 void ol_open_step(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "transact", transact },
@@ -329,6 +357,7 @@ void ol_open_step(lua_State *L) {
     { "nature", nature },
     { NULL, NULL },
   };
+  add_written(L);
   engine *e = make_engine(L);
   ol_push_tracer(L);
   e->tracer = lua_touserdata(L, -1);

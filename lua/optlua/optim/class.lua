@@ -3,6 +3,7 @@ local core = require("optlua.core").hidden.optim
 local optlua = require "optlua"
 local options = require "optlua.options"
 local blame = require "optlua.blame"
+local colon = require "optlua.colon"
 local hyper = require "optlua.optim.hyper"
 local slots = require "optlua.optim.slots"
 local snapshot = require "optlua.snapshot"
@@ -344,6 +345,8 @@ function Class:program(opts)
   local changes = text ~= optimizer:_program(step + 1)
   return ("%s%s: %s"):format(self.name, changes and ", update " .. step or "", text)
 end
+
+Class.program = colon.method("program", Class.program, is_class, "class")
 
 --- A class is printed as its name and its hyperparameters with their defaults.
 function Class:__tostring()

@@ -1,4 +1,5 @@
 --- transform: makes a class from a class, by a rule around its rule.
+local core = require("optlua.core").hidden.optim
 local blame = require "optlua.blame"
 local definition = require "optlua.optim.class"
 
@@ -55,13 +56,15 @@ local function merge_accepts(inner, outer)
 end
 
 local function wrap(inner, outer)
-  return function(p, g, s, h, group)
+  local function rule(p, g, s, h, group)
     local function inner_update(p2, g2)
       if p2 == nil or g2 == nil then blame "inner_update: two arguments expected: the parameter and the gradient, inner_update(p, g)" end
       return inner(p2, g2, s, h, group)
     end
     return outer(p, g, s, h, inner_update, group)
   end
+  core.written[rule] = outer
+  return rule
 end
 
 -- A step around the step of the inner class.

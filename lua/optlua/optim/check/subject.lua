@@ -59,7 +59,7 @@ local moments = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 25, 30, 50, 64,
 
 -- Puts a spy between a rule and its states, the argument at a place.
 local function spied(rule, place, used)
-  return function(...)
+  local function spy(...)
     local arguments = table.pack(...)
     local states = arguments[place]
     arguments[place] = setmetatable({}, {
@@ -74,6 +74,8 @@ local function spied(rule, place, used)
     })
     return rule(table.unpack(arguments, 1, arguments.n))
   end
+  core.written[spy] = rule
+  return spy
 end
 
 -- The class again, with spies.
