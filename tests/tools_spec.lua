@@ -278,6 +278,14 @@ true
   end)
 end)
 
+describe("optlua test", function()
+  it("has help", function()
+    local result = process.run(".", "optlua test --help; echo $?")
+    assert.equal("", result.err)
+    assert.matches("^usage: optlua test %[DIR|FILE%].*\n0\n$", result.out)
+  end)
+end)
+
 describe("optlua plot", function()
   local function log(...)
     local lines = {}
