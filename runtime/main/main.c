@@ -80,7 +80,10 @@ static int run_input(lua_State *L, const command_line *line) {
   const ol_options *options = &line->options;
   bool nothing_ran = options->script >= line->argc && !options->executes && !options->version;
   if (nothing_ran && !isatty(STDIN_FILENO)) return ol_script_run_input(L);
-  if (nothing_ran) ol_version_line();
+  if (nothing_ran) {
+    ol_version_line();
+    puts("help says what there is, Ctrl-D leaves");
+  }
   if (nothing_ran || options->interactive) ol_repl(L, !options->no_environment);
   return LUA_OK;
 }

@@ -29,6 +29,14 @@ static int help(lua_State *L) {
   return 0;
 }
 
+/* Calls help where it is the only result, above index `below`: its name alone asks for it. */
+static bool call_help(lua_State *L, int below) {
+  if (lua_gettop(L) != below + 1 || lua_tocfunction(L, -1) != help) return false;
+  int status = ol_protected_call(L, 0, 0, true);
+  if (status != LUA_OK) ol_report(L, status, NULL);
+  return true;
+}
+
 /* Sets the global optlua, or says why not. */
 static void preload(lua_State *L) {
   int top = lua_gettop(L);
@@ -162,10 +170,10 @@ static void print_values(lua_State *L, int below) {
 static void evaluate(lua_State *L) {
   int below = lua_gettop(L) - 1;
   int status = ol_protected_call(L, 0, LUA_MULTRET, true);
-  if (status == LUA_OK)
-    print_values(L, below);
-  else
+  if (status != LUA_OK)
     ol_report(L, status, NULL);
+  else if (!call_help(L, below))
+    print_values(L, below);
 }
 
 void ol_repl(lua_State *L, bool environment) {
