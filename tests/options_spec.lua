@@ -130,3 +130,12 @@ describe("options.nearest", function()
     assert.is_nil(options.nearest(("x"):rep(100), { "x" }))
   end)
 end)
+
+describe("options.unknown", function()
+  it("knows what others call an option", function()
+    local legal = { "lr", "weight_decay" }
+    assert.equal('unknown option "wd" (did you mean "weight_decay"?); legal: lr, weight_decay', options.unknown("option", "wd", legal))
+    assert.matches('^unknown option "learning_rate" %(did you mean "lr"%?%)', options.unknown("option", "learning_rate", legal))
+    assert.equal('unknown option "wd"; legal: lr', options.unknown("option", "wd", { "lr" }))
+  end)
+end)

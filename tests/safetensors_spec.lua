@@ -296,6 +296,7 @@ describe("optlua.save", function()
     optlua.save(path, { a = { b = optlua.ones(1), c = { d = optlua.zeros(2) } }, ["a.e"] = optlua.ones(3), none = {} })
     assert.are.same({ "a.b", "a.c.d", "a.e" }, optlua.options.names((optlua.load(path))))
     containing("two tensors have the name a.b", optlua.save, path, { a = { b = optlua.ones(1) }, ["a.b"] = optlua.ones(1) })
+    containing("optlua.save: the path comes first: optlua.save(path, tensors)", optlua.save, { a = optlua.ones(1) }, path)
     local ring = { x = optlua.ones(1) }
     ring.ring = ring
     containing("ring: a table cannot contain itself", optlua.save, path, ring)

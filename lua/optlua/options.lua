@@ -61,13 +61,24 @@ local function quote(value)
   return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
 end
 
+-- What others call an option.
+local synonyms = { learning_rate = "lr", wd = "weight_decay" }
+
+-- The legal name that was most likely meant.
+local function meant(name, legal)
+  for _, own in ipairs(legal) do
+    if own == synonyms[name] then return own end
+  end
+  return options.nearest(name, legal)
+end
+
 --- Says that name is unknown, which legal name is nearest and which there are.
 ---@param kind string what name names: "option", "class" …
 ---@param name any
 ---@param legal string[]
 ---@return string
 function options.unknown(kind, name, legal)
-  local near = type(name) == "string" and options.nearest(name, legal)
+  local near = type(name) == "string" and meant(name, legal)
   local hint = near and (" (did you mean %s?)"):format(quote(near)) or ""
   local list = #legal == 0 and "there are none" or "legal: " .. table.concat(legal, ", ")
   return ("unknown %s %s%s; %s"):format(kind, quote(name), hint, list)

@@ -54,6 +54,7 @@ end
 ---@param metadata? table<string, string>
 local function save(path, tensors, metadata)
   local found, names, list = {}, {}, {}
+  if type(path) ~= "string" and type(tensors) == "string" then blame "optlua.save: the path comes first: optlua.save(path, tensors)" end
   if type(tensors) ~= "table" or getmetatable(tensors) then refuse("tensors", tensors) end
   collect(tensors, "tensors", found, {})
   for name in pairs(found) do names[#names + 1] = name end
