@@ -99,6 +99,8 @@ end
 local function check_group(self, group, i, default_class)
   local where = "groups." .. tostring(group.name or "group" .. i)
   local legal, problem = choice.group_arguments(group, default_class)
+  local is_said = group.class == nil and default_class ~= nil -- of the optimizer
+  if problem and is_said then return end
   if problem then return self:complain("%s: %s", where, problem) end
   if group.lr_scheduler ~= nil then
     self:complain("%s: %s", where, choice.no_schedule(tostring(group.name or "group" .. i)))
