@@ -11,7 +11,14 @@
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 
-enum { CHUNK = 65536, SMALL = 16384, LINE = 16, WRITTEN = 6, READ = 4 }; /* elements; arrays */
+enum {
+  CHUNK = 65536,
+  SMALL = 16384,
+  LARGE = 1000000,
+  LINE = 16,
+  WRITTEN = 6,
+  READ = 4
+}; /* elements; arrays */
 
 typedef struct arrays {
   float *written[WRITTEN];
@@ -50,10 +57,12 @@ int bench_arrays(lua_State *L) {
 
 typedef uint32_t chunk_fn(const arrays *a, lua_Integer begin, lua_Integer end);
 
-/* Pieces of equal size, of which threads take one after the other. */
+/* Pieces of equal size: the same ones for each thread every time, for what stays in its cache; from
+ * memory, threads take one after the other. */
 static void run(const arrays *a, chunk_fn *fn) {
 #ifdef _OPENMP
   const int threads = omp_get_max_threads();
+  omp_set_schedule(a->n > LARGE ? omp_sched_dynamic : omp_sched_static, 0);
 #else
   const int threads = 1;
 #endif
@@ -61,7 +70,7 @@ static void run(const arrays *a, chunk_fn *fn) {
   const lua_Integer chunk = threads == 1 || even > CHUNK ? CHUNK : even;
   uint32_t used = 0;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) reduction(+ : used) if (a->n >= SMALL)
+#pragma omp parallel for schedule(runtime) reduction(+ : used) if (a->n >= SMALL)
 #endif
   for (lua_Integer i = 0; i < a->n; i += chunk)
     used += fn(a, i, a->n - i < chunk ? a->n : i + chunk);
