@@ -66,6 +66,7 @@ void ol_asm_vector_byte(ol_assembler *a, ol_vector_op op, int reg, int first, ol
 /* reg = the 8 bytes in memory. */
 void ol_asm_load(ol_assembler *a, int reg, ol_place from);
 
+/* Saves a register on the stack, takes it back, sets it to 0. */
 void ol_asm_push(ol_assembler *a, int reg);
 void ol_asm_pop(ol_assembler *a, int reg);
 void ol_asm_clear(ol_assembler *a, int reg);

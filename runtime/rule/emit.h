@@ -2,8 +2,8 @@
  * processor.
  *
  * Values are vectors of 32 bytes in registers. Those that no slot of the pass holds are free again
- * when an instruction of the pass ends, so callers give nothing back. What does not work
- * out, for want of a register say, sets `failed`; then the code is thrown away. */
+ * when an instruction of the pass ends, so callers give nothing back. What does not work out, for
+ * want of a register say, sets `failed`; then the code is thrown away. */
 #ifndef OL_RULE_EMIT_H
 #define OL_RULE_EMIT_H
 
@@ -34,6 +34,7 @@ static inline int ol_emit_width(const ol_emitter *e) {
 
 /* Places. */
 
+/* The vector, or the 8 bytes, at an offset in the frame. */
 ol_place ol_emit_frame(size_t offset);
 
 /* The register with the base of array i, and whether callers expect it to be saved. */
@@ -52,6 +53,7 @@ ol_place ol_emit_constant(ol_emitter *e, int kind, int index, uint64_t bits);
 /* What is in a place; a register is its own. */
 int ol_emit_load(ol_emitter *e, ol_place from);
 
+/* Stores a vector in memory. */
 void ol_emit_store(ol_emitter *e, int reg, ol_place to);
 
 /* bfloat16 in memory, as float32; and back: to nearest, or with the noise of this number. */

@@ -48,6 +48,7 @@ typedef struct ol_native_call {
   void *frame;               /* memory for the call */
 } ol_native_call;
 
+/* Does it. Cannot fail. */
 void ol_native_run(const ol_native *native, const ol_native_call *call);
 
 #endif
